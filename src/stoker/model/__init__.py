@@ -1,0 +1,1 @@
+"""Frozen values. Nothing here touches the world; everything above may import it."""

@@ -1,0 +1,129 @@
+"""A launch: how one engine is started, every part traceable to its setting and reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar
+
+from stoker.model.finding import Source
+
+
+class Origin(StrEnum):
+    """Who chose a value. The order of declaration is the order of precedence, highest first."""
+
+    USER = "user"
+    TUNED = "tuned"
+    RECIPE = "recipe"
+    RULE = "rule"
+    STOKER = "stoker"
+    ENGINE_DEFAULT = "engine-default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One flag or variable of the engine, its value and why it has it.
+
+    ``value`` None means a bare flag without argument. ``kind`` is ``flag`` or ``env``.
+    """
+
+    name: str
+    value: str | None
+    origin: Origin
+    reason: str
+    kind: str = "flag"
+    source: Source | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretFile:
+    """A secret that the engine reads from a file of its own.
+
+    Stoker copies ``source_path`` (the owner's file) to ``path`` (readable by the service's user
+    alone) and never keeps its content anywhere else; plans and journals know its digest only.
+    """
+
+    source_path: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """How the engine says that it has loaded. Verification comes after this, not instead."""
+
+    path: str
+    timeout_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Everything that starts one engine for one deployment."""
+
+    SCHEMA: ClassVar[str] = "launch/1"
+
+    engine: str
+    engine_build: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[SecretFile, ...] = ()
+    host: str
+    port: int
+    published_name: str
+    readiness: Readiness
+    stop_timeout_seconds: int
+    settings: tuple[Setting, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """What a supervisor is asked to run, in words that every supervisor understands.
+
+    ``digest`` identifies the whole definition; it is stamped into the environment of the process
+    as ``STOKER_DIGEST`` so that what really runs can be compared with what was declared.
+    ``user`` None means the user that the supervisor itself runs as.
+    ``restart``: on-failure, always or never.
+    """
+
+    name: str
+    digest: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    directory: str
+    user: str | None
+    log_path: str
+    restart: str
+    on_boot: bool
+    stop_timeout_seconds: int
+
+
+class ServicePhase(StrEnum):
+    """What a supervisor says about a service; the same words for every supervisor."""
+
+    ABSENT = "absent"
+    STOPPED = "stopped"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    BACKOFF = "backoff"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceState:
+    """The observed state of a service.
+
+    ``pid`` is 0 when nothing runs. ``digest`` is read from the environment of the running
+    process, not from its definition; empty when nothing runs or it cannot be read.
+    ``process`` identifies this very process (pid and its start time in clock ticks since boot),
+    so that a restart is noticed even when the pid is the same; empty when nothing runs.
+    ``detail`` is the supervisor's own sentence (exit status, reason).
+    """
+
+    name: str
+    phase: ServicePhase
+    pid: int = 0
+    process: str = ""
+    digest: str = ""
+    detail: str = ""
