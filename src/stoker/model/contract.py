@@ -27,7 +27,9 @@ class Exchange:
 
     ``body`` is the raw text of a plain reply (bytes that are not UTF-8 become U+FFFD and
     ``is_utf8`` is false). ``events`` are the data lines of a streamed reply, in order, without
-    the ``data: `` prefix. ``error`` says why there was no reply, empty otherwise.
+    the ``data: `` prefix. ``error`` says why there was no whole reply, empty otherwise, and
+    ``error_kind`` which sort it is: ``refused`` (no connection was made), ``timeout`` (the
+    deadline ended it) or ``protocol`` (the server broke HTTP or a bound).
     """
 
     request: Request
@@ -37,6 +39,7 @@ class Exchange:
     is_utf8: bool = True
     seconds: float = 0.0
     error: str = ""
+    error_kind: str = ""
 
 
 class Verdict(StrEnum):

@@ -1,0 +1,105 @@
+"""Promise: a streamed answer is whole chunks, ends in one [DONE], and is like the plain answer.
+
+Clients read a stream piece by piece and wait for [DONE]; without it they hang or drop the answer.
+The same question is asked in both forms. The words may differ, where they stand may not: an
+engine that keeps reasoning apart in one form and not in the other breaks half of its clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stoker.contract.completion import (
+    DONE,
+    Answer,
+    ask,
+    describe_answer,
+    find_answer_flaw,
+    find_completion_flaw,
+    find_shape_flaw,
+    has_text,
+    join_answer,
+    read_answer,
+    read_chunks,
+)
+from stoker.contract.judgement import Judgement, failed, passed, quote
+from stoker.contract.reply import find_reply_flaw, parse_json
+from stoker.model.contract import Exchange, Request
+from stoker.model.facts import Plain, Unknown, read_path
+from stoker.ports import Check
+
+_EXPECTED = f"a stream of whole chunks that join to an answer and end in one {DONE}"
+
+
+def _requests(published_name: str) -> Sequence[Request]:
+    return (ask(published_name), ask(published_name, stream=True))
+
+
+def _judge(published_name: str, exchanges: Sequence[Exchange]) -> Judgement:
+    plain, streamed = exchanges
+    chunks = read_chunks(streamed.events)
+    answer = join_answer(chunks)
+    return (
+        find_reply_flaw(streamed)
+        or _find_ending_flaw(streamed)
+        or _find_chunk_flaw(chunks)
+        or _find_opening_flaw(chunks)
+        or find_answer_flaw(answer)
+        or _find_difference(plain, answer)
+        or passed(_EXPECTED, f"{len(chunks)} chunks that join to {describe_answer(answer)}")
+    )
+
+
+def _find_ending_flaw(streamed: Exchange) -> Judgement | None:
+    events, expected = streamed.events, f"one {DONE}, as the last event"
+    if not events:
+        found = f"a plain reply: {quote(streamed.body)}" if streamed.body else "no event at all"
+        return failed("a stream of events (text/event-stream)", found)
+    if DONE not in events:
+        return failed(expected, f"no {DONE} in {len(events)} events; the last: {quote(events[-1])}")
+    if events.count(DONE) > 1:
+        return failed(expected, f"{events.count(DONE)} times {DONE}")
+    if events[-1] != DONE:
+        return failed(expected, f"{quote(events[events.index(DONE) + 1])} after {DONE}")
+    return None
+
+
+def _find_chunk_flaw(chunks: Sequence[Plain | Unknown]) -> Judgement | None:
+    for number, chunk in enumerate(chunks, start=1):
+        flaw = find_shape_flaw(chunk, "chat.completion.chunk")
+        if flaw:
+            return failed(flaw.expected, f"in event {number} {flaw.found}")
+    return None
+
+
+def _find_opening_flaw(chunks: Sequence[Plain]) -> Judgement | None:
+    """The first chunk says who speaks; a chunk without choices may come before it."""
+    opening = next((chunk for chunk in chunks if chunk["choices"]), None)
+    role = read_path(opening, "choices.0.delta.role")
+    if role == "assistant":
+        return None
+    found = "none there" if isinstance(role, Unknown) else quote(role)
+    return failed('the role "assistant" in the first chunk', found)
+
+
+def _find_difference(plain_exchange: Exchange, streamed: Answer) -> Judgement | None:
+    """Compare which fields hold text. The token limit may end either form before its content."""
+    if find_completion_flaw(plain_exchange):
+        return None  # whether the plain answer is any good is the matter of another check
+    plain = read_answer(parse_json(plain_exchange.body))
+    both_stopped = plain.finish_reason == streamed.finish_reason == "stop"
+    for field in ("reasoning", "content") if both_stopped else ("reasoning",):
+        in_plain, in_stream = has_text(getattr(plain, field)), has_text(getattr(streamed, field))
+        if in_plain != in_stream:
+            form = "plain" if in_plain else "streamed"
+            return failed("text in the same fields, plain and streamed", f"{field} only {form}")
+    return None
+
+
+CHECK = Check(
+    id="stream_ends_done",
+    title="A streamed answer is whole and ends",
+    level="quick",
+    requests=_requests,
+    judge=_judge,
+)

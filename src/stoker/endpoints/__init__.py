@@ -1,0 +1,1 @@
+"""HTTP to engines. The one adapter of the endpoint port lives in :mod:`stoker.endpoints.http`."""

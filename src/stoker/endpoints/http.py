@@ -1,0 +1,158 @@
+"""The endpoint port over HTTP: one request, one whole reply, as a value.
+
+Commands build it for an engine's address; the contract and the waiting for readiness use it. The
+HTTP library is imported with the first exchange, so that the command line stays quick. This
+module must never judge a reply, and must never let the key out.
+"""
+
+from __future__ import annotations
+
+import codecs
+import ipaddress
+import json
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from stoker.errors import UsageError
+from stoker.model.contract import Exchange, Request
+
+if TYPE_CHECKING:
+    from stoker.endpoints.wire import Received
+
+REDACTED = "[redacted]"
+
+#: The library quotes what it could not understand, however long that is.
+_ERROR_CHARACTERS = 300
+
+
+class HttpEndpoint:
+    """An engine's HTTP server at a numeric address. It keeps no state between exchanges.
+
+    An unspecified address (0.0.0.0, ::) is where a server listens, not where it is reached: the
+    loopback address of the same family stands for it. Raises UsageError for a host that is not
+    numeric, a port that is none and a key that no HTTP header can carry.
+    """
+
+    def __init__(self, host: str, port: int, *, api_key: str | None = None) -> None:
+        self._host = _reachable_host(host)
+        self._port = _checked_port(port)
+        self._authority = f"[{self._host}]:{port}" if ":" in self._host else f"{self._host}:{port}"
+        self._api_key = _checked_key(api_key)
+
+    @property
+    def url(self) -> str:
+        """The base address with a numeric host, without a trailing slash."""
+        return f"http://{self._authority}"
+
+    def exchange(self, request: Request) -> Exchange:
+        """Send one request and collect the whole reply, as :class:`stoker.ports.Endpoint` says."""
+        # The library costs the tenth of a second that `stoker --help` does not have.
+        from stoker.endpoints.wire import Call, fetch
+
+        call = Call(
+            method=request.method,
+            host=self._host,
+            port=self._port,
+            path=quote(request.path, safe="/?&=%~"),
+            headers=self._headers(request),
+            content=None if request.body is None else json.dumps(request.body).encode("ascii"),
+            timeout_seconds=request.timeout_seconds,
+        )
+        started_at = time.monotonic()
+        received = fetch(call)
+        return self._describe(request, received, seconds=time.monotonic() - started_at)
+
+    def _headers(self, request: Request) -> dict[str, str]:
+        headers = {
+            "Host": self._authority,
+            "Accept": "application/json, text/event-stream",
+            "Accept-Encoding": "identity",
+            # A connection of its own cannot be one that the server is just giving up.
+            "Connection": "close",
+        }
+        if request.body is not None:
+            headers["Content-Type"] = "application/json"
+        if self._api_key:
+            headers["Authorization"] = f"Bearer {self._api_key}"
+        return headers
+
+    def _describe(self, request: Request, received: Received, *, seconds: float) -> Exchange:
+        text, is_utf8 = _decode(received)
+        events = _read_events(request, received)
+        return Exchange(
+            request=request,
+            status=received.status,
+            body=self._redact(text) if events is None else "",
+            events=tuple(map(self._redact, events or ())),
+            is_utf8=is_utf8,
+            seconds=seconds,
+            error=self._redact(received.error)[:_ERROR_CHARACTERS],
+            error_kind=received.error_kind,
+        )
+
+    def _redact(self, text: str) -> str:
+        for spelling in _spellings(self._api_key):
+            text = text.replace(spelling, REDACTED)
+        return text
+
+
+def _reachable_host(host: str) -> str:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        raise UsageError(
+            f"{host} is not a numeric address", "write for example 127.0.0.1, ::1 or 0.0.0.0"
+        ) from None
+    if not address.is_unspecified:
+        return str(address)
+    return "127.0.0.1" if address.version == 4 else "::1"
+
+
+def _checked_port(port: int) -> int:
+    if not 0 < port < 1 << 16:
+        raise UsageError(f"{port} is not a port", "a port is a number from 1 to 65535")
+    return port
+
+
+def _checked_key(key: str | None) -> str:
+    """The key, empty for none. The message never shows the key."""
+    if key and not (key.isascii() and key.isprintable() and " " not in key):
+        raise UsageError(
+            "the API key cannot be sent: it holds a space or a character that is not plain ASCII",
+            "the key is one line of letters, digits and signs",
+        )
+    return key or ""
+
+
+def _spellings(key: str) -> Iterable[str]:
+    """The key as it may stand in a reply: as it is, and escaped in JSON (quotes, slashes)."""
+    if not key:
+        return ()
+    escaped = json.dumps(key)[1:-1]
+    return dict.fromkeys((key, escaped, escaped.replace("/", "\\/")))
+
+
+def _decode(received: Received) -> tuple[str, bool]:
+    """The content as text, and whether all of it was UTF-8.
+
+    A reply that was cut off may end within a character; that is not the server's mistake.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    is_utf8 = True
+    try:
+        decoder.decode(received.content, final=not received.error)
+    except UnicodeDecodeError:
+        is_utf8 = False
+    return received.content.decode("utf-8", "replace"), is_utf8
+
+
+def _read_events(request: Request, received: Received) -> tuple[str, ...] | None:
+    """The events of a streamed reply, None for a plain one (an error page, for example)."""
+    media_type = received.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not request.stream or media_type != "text/event-stream":
+        return None
+    from stoker.endpoints.events import read_events
+
+    return read_events(received.content)
