@@ -133,12 +133,24 @@ class Host(ReadableHost, Protocol):
         """
         ...
 
+    def append_file(self, path: str, content: bytes, mode: int) -> None:
+        """Add to the end of a file, making it (and its parent folders, as above) if need be.
+
+        MUST have flushed the content to the disk when it returns. Not atomic: a crash may leave
+        a part of ``content`` at the end. MUST NOT follow a symbolic link at ``path``.
+        """
+        ...
+
     def remove_file(self, path: str) -> None:
         """Remove a file or link; nothing happens when it is not there. MUST flush the folder."""
         ...
 
     def make_folder(self, path: str, mode: int) -> None:
         """Make a folder and its missing parents; an existing one keeps its mode."""
+        ...
+
+    def set_mode(self, path: str, mode: int) -> None:
+        """Give a file or folder these permission bits; a link is not followed (HostError)."""
         ...
 
     def remove_tree(self, path: str) -> None:
