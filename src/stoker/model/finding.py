@@ -63,6 +63,4 @@ class Finding:
     @property
     def blocks(self) -> bool:
         """Whether this finding stops a plan."""
-        return (
-            self.status is Status.FIRED and self.severity is Severity.BLOCK and not self.accepted
-        )
+        return self.status is Status.FIRED and self.severity is Severity.BLOCK and not self.accepted

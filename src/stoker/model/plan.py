@@ -43,7 +43,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One file that will differ. ``before`` None: it does not exist yet; ``after`` None: it goes."""
+    """One file that will differ. ``before`` None: it is not there yet; ``after`` None: it goes."""
 
     path: str
     before: Image | None
@@ -130,3 +130,18 @@ class Plan:
     def blocked_by(self) -> tuple[Finding, ...]:
         """The findings that forbid this plan."""
         return tuple(finding for finding in self.findings if finding.blocks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folders:
+    """Where things lie on a host.
+
+    ``state``: what Stoker knows and did, mode 0700. ``environments`` and ``models``: what
+    services read, so other users may enter them. ``services``: files of services that only their
+    own user may read (a copy of an API key); it belongs to this very state folder.
+    """
+
+    state: str
+    environments: str
+    models: str
+    services: str

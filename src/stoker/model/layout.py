@@ -1,0 +1,120 @@
+"""Where each document of the state folder lies: pure functions from folders to paths.
+
+One place for all of them, so that a reader of the folder and a writer of it cannot disagree.
+"""
+
+from __future__ import annotations
+
+import posixpath
+
+from stoker.model.plan import Folders
+
+
+def deployments_folder(folders: Folders) -> str:
+    """The folder with one folder for each deployment."""
+    return posixpath.join(folders.state, "deployments")
+
+
+def deployment_folder(folders: Folders, name: str) -> str:
+    """Everything about one deployment."""
+    return posixpath.join(deployments_folder(folders), name)
+
+
+def current_path(folders: Folders, name: str) -> str:
+    """Which generation is in force (``current/1``)."""
+    return posixpath.join(deployment_folder(folders, name), "current.json")
+
+
+def generations_folder(folders: Folders, name: str) -> str:
+    """The generations of one deployment."""
+    return posixpath.join(deployment_folder(folders, name), "generations")
+
+
+def generation_path(folders: Folders, name: str, number: int) -> str:
+    """One generation (``generation/1``); numbers are padded so that names sort."""
+    return posixpath.join(generations_folder(folders, name), f"{number:06d}.json")
+
+
+def verification_path(folders: Folders, name: str) -> str:
+    """The newest verification of a deployment (``verification/1``)."""
+    return posixpath.join(deployment_folder(folders, name), "verification.json")
+
+
+def starts_path(folders: Folders, name: str) -> str:
+    """How long earlier starts took (``starts/1``)."""
+    return posixpath.join(deployment_folder(folders, name), "starts.json")
+
+
+def plans_folder(folders: Folders) -> str:
+    """Saved plans."""
+    return posixpath.join(folders.state, "plans")
+
+
+def plan_path(folders: Folders, plan_id: str) -> str:
+    """One saved plan (``plan/1``)."""
+    return posixpath.join(plans_folder(folders), f"{plan_id}.json")
+
+
+def facts_path(folders: Folders) -> str:
+    """The newest facts of this host (``facts/1``)."""
+    return posixpath.join(folders.state, "facts.json")
+
+
+def runs_folder(folders: Folders) -> str:
+    """One folder for each run: its plan, journal and before-images."""
+    return posixpath.join(folders.state, "runs")
+
+
+def run_folder(folders: Folders, run: str) -> str:
+    """One run."""
+    return posixpath.join(runs_folder(folders), run)
+
+
+def journal_path(folders: Folders, run: str) -> str:
+    """The write-ahead journal of a run, one JSON entry a line."""
+    return posixpath.join(run_folder(folders, run), "journal.jsonl")
+
+
+def run_plan_path(folders: Folders, run: str) -> str:
+    """The plan that a run executes."""
+    return posixpath.join(run_folder(folders, run), "plan.json")
+
+
+def image_path(folders: Folders, run: str, digest: str) -> str:
+    """A before-image of a run: the file's content, named by its digest."""
+    return posixpath.join(run_folder(folders, run), "images", digest)
+
+
+def reserve_path(folders: Folders, run: str) -> str:
+    """Room on the disk that a run sets aside for its roll-back."""
+    return posixpath.join(run_folder(folders, run), "reserve")
+
+
+def state_path(folders: Folders) -> str:
+    """What makes a folder a state folder of Stoker (``state/1``)."""
+    return posixpath.join(folders.state, "state.json")
+
+
+def lock_path(folders: Folders) -> str:
+    """The lock of the state folder."""
+    return posixpath.join(folders.state, "lock")
+
+
+def logs_folder(folders: Folders) -> str:
+    """The logs of services."""
+    return posixpath.join(folders.state, "logs")
+
+
+def supervisor_folder(folders: Folders) -> str:
+    """The files of a supervisor that belongs to Stoker."""
+    return posixpath.join(folders.state, "supervisor")
+
+
+def is_secret(folders: Folders, path: str) -> bool:
+    """Whether a file holds a secret: all that lies among the services' own files does."""
+    return path.startswith(folders.services + "/")
+
+
+def api_key_path(folders: Folders, name: str) -> str:
+    """The service's own copy of its API key."""
+    return posixpath.join(folders.services, name, "api-key")
