@@ -1,0 +1,55 @@
+"""The lock of a state folder: one Stoker changes a host at a time.
+
+The kernel holds it (flock), so it is gone with the process that held it, however that ended;
+what stands in the file only tells a person who it is. Never deleted: deleting a lock file that
+another process has open would give two locks.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from stoker.errors import AccessDenied, HostError, LockHeld, NoSpace
+
+
+@contextmanager
+def hold_lock(path: str, *, verb: str, now_text: str) -> Iterator[None]:
+    """Hold the lock for the block. Raises LockHeld with pid, verb and since when, at once."""
+    descriptor = _open(path)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LockHeld(
+                f"another stoker is at work: {_read_holder(descriptor)}",
+                "wait until it has finished, or look with `stoker status`",
+            ) from None
+        holder = {"pid": os.getpid(), "verb": verb, "since": now_text}
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(holder).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: str) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, flags, 0o600)
+    except PermissionError as error:
+        raise AccessDenied(f"{path} cannot be opened: {error.strerror}") from error
+    except OSError as error:
+        kind = NoSpace if error.errno == 28 else HostError
+        raise kind(f"{path} cannot be opened: {error.strerror}") from error
+
+
+def _read_holder(descriptor: int) -> str:
+    try:
+        holder = json.loads(os.pread(descriptor, 4096, 0))
+        return f"`stoker {holder['verb']}` (pid {holder['pid']}) since {holder['since']}"
+    except (ValueError, KeyError, TypeError):
+        return "it has not said what it does yet"
