@@ -1,0 +1,68 @@
+"""Prints what apply and up end with: everything that a person needs to use the server."""
+
+from __future__ import annotations
+
+import json
+
+from stoker.cli.output import print_text, print_value
+from stoker.commands.apply import Applied
+from stoker.report.plan_text import render_finding
+
+
+def print_applied(applied: Applied, *, as_json: bool) -> None:
+    """The published name, the URL, a real answer, a line to copy, and how to stop."""
+    if as_json:
+        print_value(_document(applied))
+        return
+    plan = applied.converged.plan
+    done = "is up and verified" if applied.converged.run else "was up already; nothing changed"
+    answer = applied.verification.answer if applied.verification else ""
+    lines = [
+        "",
+        f"{plan.name} {done}.",
+        "",
+        f"  model   {applied.published_name}",
+        f"  URL     {applied.url}/v1",
+    ]
+    if answer:
+        lines += [f"  asked   {applied.question}", f"  answer  {answer.strip()}"]
+    lines += ["", "Ask it something:", "", _curl(applied), ""]
+    lines += _warnings(applied)
+    lines += [f"Stop it with `stoker stop {plan.name}`; remove it with `stoker down {plan.name}`."]
+    print_text("\n".join(lines))
+
+
+def _curl(applied: Applied) -> str:
+    body = json.dumps(
+        {
+            "model": applied.published_name,
+            "messages": [{"role": "user", "content": applied.question}],
+        }
+    ).replace("'", "'\\''")
+    key = f' -H "Authorization: Bearer $(cat {applied.key_file})"' if applied.key_file else ""
+    return f"  curl {applied.url}/v1/chat/completions{key} -d '{body}'"
+
+
+def _warnings(applied: Applied) -> list[str]:
+    """Findings that do not block, without their sources: `stoker plan` shows those."""
+    lines = [
+        line
+        for finding in applied.converged.plan.findings
+        for line in render_finding(finding)
+        if not line.lstrip().startswith("source:")
+    ]
+    return [*lines, ""] if lines else []
+
+
+def _document(applied: Applied) -> dict[str, object]:
+    plan = applied.converged.plan
+    return {
+        "schema": "applied/1",
+        "name": plan.name,
+        "url": applied.url,
+        "model": applied.published_name,
+        "verified": bool(applied.verification and applied.verification.has_passed),
+        "answer": applied.verification.answer if applied.verification else "",
+        "run": applied.converged.run,
+        "changed": bool(applied.converged.run),
+    }

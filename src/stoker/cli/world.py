@@ -1,0 +1,68 @@
+"""Builds the world of this very machine for a command."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+
+from stoker.builds.environment import environment_path, executable_in
+from stoker.commands.folders import choose_folders
+from stoker.commands.world import SystemClock, World
+from stoker.hosts.local import LocalHost
+from stoker.knowledge.engines import load_environment
+from stoker.model.layout import logs_folder, supervisor_folder
+from stoker.model.plan import Folders
+from stoker.ports import Clock, Endpoint, Host, Reporter
+from stoker.supervisors.supervisord import SupervisordSupervisor
+from stoker.supervisors.supervisord_files import SupervisordLayout, socket_path_for
+
+SUPERVISOR_KIND = "supervisord"
+
+
+def build_world(reporter: Reporter) -> World:
+    """The world of the user who runs this process. Raises UsageError for unusable folders."""
+    is_root = os.geteuid() == 0
+    folders = choose_folders(os.environ, is_root=is_root)
+    host, clock = LocalHost(), SystemClock()
+    return World(
+        host=host,
+        clock=clock,
+        reporter=reporter,
+        supervisor=_supervisor(host, clock, folders, is_root=is_root),
+        connect=_connect,
+        folders=folders,
+        me=pwd.getpwuid(os.geteuid()).pw_name,
+        is_root=is_root,
+        python=sys.executable,
+        env=dict(os.environ),
+    )
+
+
+def _supervisor(
+    host: Host, clock: Clock, folders: Folders, *, is_root: bool
+) -> SupervisordSupervisor:
+    environment = environment_path(load_environment(SUPERVISOR_KIND), folders)
+    layout = SupervisordLayout(
+        home=folders.state,
+        folder=supervisor_folder(folders),
+        daemon=executable_in(environment, SUPERVISOR_KIND),
+        logs=logs_folder(folders),
+        is_root=is_root,
+        socket_path=socket_path_for(supervisor_folder(folders), runtime_folder=_runtime_folder()),
+    )
+    return SupervisordSupervisor(host, clock, layout)
+
+
+def _runtime_folder() -> str:
+    """Where a socket may lie when the state folder's path is too long for one."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and os.path.isdir(runtime):
+        return runtime
+    return f"/tmp/stoker-{os.geteuid()}"
+
+
+def _connect(host: str, port: int, key: str | None) -> Endpoint:
+    from stoker.endpoints.http import HttpEndpoint
+
+    return HttpEndpoint(host, port, api_key=key)

@@ -1,0 +1,115 @@
+"""`stoker apply FILE`: one deployment file becomes a verified, running model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stoker.commands.converge import Converged, converge, exclusive
+from stoker.commands.plan import read_file
+from stoker.commands.resolve import plan_deployment, resolve
+from stoker.commands.world import World
+from stoker.contract.completion import QUESTION
+from stoker.errors import StalePlan, StateError, UsageError
+from stoker.knowledge.engines import engine_kinds
+from stoker.model.contract import Verification
+from stoker.model.document import parse_document
+from stoker.model.plan import Plan
+from stoker.spec import parse_deployment
+from stoker.state.documents import read_plan, read_verification
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What was done, and what the server was seen to do.
+
+    ``question`` is what it was asked; ``key_file`` is the owner's, empty without one.
+    """
+
+    converged: Converged
+    url: str
+    published_name: str
+    verification: Verification | None
+    question: str
+    key_file: str
+
+
+def apply_file(world: World, path: str) -> Applied:
+    """Apply a deployment file, or a saved plan if the file is one.
+
+    Raises SpecError, Blocked, StalePlan, LockHeld, ApplyFailed or RollbackFailed.
+    """
+    text = read_file(path)
+    if looks_like_plan(text):
+        return apply_plan(world, parse_plan(text, path))
+    return apply_text(world, text, path)
+
+
+def apply_text(world: World, text: str, origin: str) -> Applied:
+    """Apply the text of a deployment file."""
+
+    def make_plan() -> Plan:
+        return plan_deployment(world, resolve(world, text, origin), origin=origin)
+
+    parse_deployment(text, origin, engine_kinds=engine_kinds())  # a wrong file needs no lock
+    with exclusive(world, "apply"):
+        return _report(world, converge(world, make_plan))
+
+
+def apply_plan(world: World, plan: Plan) -> Applied:
+    """Apply a saved plan exactly as it was shown, or refuse it as stale."""
+    origin, source = plan.origin.get("file", ""), plan.origin.get("source", "")
+    if plan.verb != "apply" or not source:
+        raise UsageError(f"plan {plan.id} is a plan of `stoker {plan.verb}`, not of apply")
+    _check_file(origin, source)
+
+    def make_plan() -> Plan:
+        return plan_deployment(world, resolve(world, source, origin), origin=origin)
+
+    with exclusive(world, "apply"):
+        return _report(world, converge(world, make_plan, expected=plan))
+
+
+def _check_file(origin: str, source: str) -> None:
+    """The file may have been edited since the plan was made. A file that is gone is no matter."""
+    try:
+        text = read_file(origin)
+    except UsageError:
+        return
+    if text != source:
+        raise StalePlan([f"{origin} was edited after the plan was made"])
+
+
+def looks_like_plan(text: str) -> bool:
+    """Whether a file is a saved plan rather than a deployment."""
+    head = text.lstrip()[:200]
+    return head.startswith("{") and '"schema"' in head and '"plan/' in head
+
+
+def parse_plan(text: str, path: str) -> Plan:
+    """A saved plan from a file. Raises UsageError."""
+    try:
+        return parse_document(text, Plan)
+    except StateError as error:
+        raise UsageError(f"{path} is not a plan that can be applied: {error.summary}") from error
+
+
+def find_plan(world: World, plan_id: str) -> Plan:
+    """A saved plan by its id. Raises UsageError."""
+    plan = read_plan(world.host, world.folders, plan_id) if plan_id.isalnum() else None
+    if plan is None:
+        raise UsageError(f"there is no saved plan {plan_id}", "`stoker plan FILE` makes one")
+    return plan
+
+
+def _report(world: World, converged: Converged) -> Applied:
+    launch = converged.plan.launch
+    if launch is None:
+        raise StateError(f"the plan of {converged.plan.name} has no launch")
+    return Applied(
+        converged=converged,
+        url=world.connect(launch.host, launch.port, None).url,
+        published_name=launch.published_name,
+        verification=read_verification(world.host, world.folders, converged.plan.name),
+        question=QUESTION,
+        key_file=next((secret.source_path for secret in launch.secrets), ""),
+    )

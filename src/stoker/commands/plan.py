@@ -1,0 +1,58 @@
+"""`stoker plan FILE`: what apply would do, and why; saved, changes nothing else."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.commands.resolve import plan_deployment, resolve
+from stoker.commands.world import World
+from stoker.errors import HostError, UsageError
+from stoker.model.document import render_document
+from stoker.model.plan import Plan
+from stoker.state.documents import write_facts, write_plan
+
+#: A deployment file is a page of text; the limit is the parser's.
+FILE_LIMIT_BYTES = 2 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """The plan and where it was saved."""
+
+    plan: Plan
+    path: str
+
+
+def plan_file(world: World, path: str) -> Planned:
+    """Plan a deployment file and save the plan. Raises SpecError, UsageError or StateError."""
+    world.open_state()
+    resolved = resolve(world, read_file(path), path)
+    plan = plan_deployment(world, resolved, origin=path)
+    write_facts(world.host, world.folders, resolved.facts)
+    return Planned(plan=plan, path=write_plan(world.host, world.folders, plan))
+
+
+def write_plan_file(world: World, plan: Plan, path: str) -> None:
+    """Write a plan where the user wants it. Raises UsageError."""
+    try:
+        world.host.write_file(os.path.abspath(path), render_document(plan).encode(), 0o600)
+    except HostError as error:
+        raise UsageError(f"the plan cannot be written: {error.summary}", error.hint) from error
+
+
+def read_file(path: str) -> str:
+    """The text of a file that the user named. Raises UsageError."""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(FILE_LIMIT_BYTES)
+    except OSError as error:
+        hint = "`stoker init` writes one" if isinstance(error, FileNotFoundError) else ""
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint) from error
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{path} is not UTF-8 text (byte {error.start})", "save it as UTF-8"
+        ) from error

@@ -1,0 +1,346 @@
+"""From a deployment file to everything that a plan is made of.
+
+Shared by plan, apply and rollback: reads the file, observes the machine, resolves the launch,
+judges the rules and looks at what is actually there. Writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from stoker import __version__
+from stoker.apply.observe import observe_files, secret_digests
+from stoker.builds.environment import environment_path, executable_in, plan_environment
+from stoker.commands.world import World
+from stoker.contract.run import select_checks
+from stoker.engines import build_launch
+from stoker.errors import HostError, StateError
+from stoker.knowledge.derive import build_tree
+from stoker.knowledge.engines import (
+    engine_kinds,
+    load_engine_table,
+    load_environment,
+    load_model_packages,
+)
+from stoker.knowledge.rules import evaluate_rules, load_rules
+from stoker.model.deployment import Deployment, ModelReference
+from stoker.model.engine_table import EngineTable, Place
+from stoker.model.facts import Facts, Plain, Target
+from stoker.model.finding import Finding
+from stoker.model.generation import Generation
+from stoker.model.launch import Launch, Service, ServicePhase
+from stoker.model.layout import api_key_path, is_secret
+from stoker.model.plan import Image, Plan, Preparation
+from stoker.planning.activations import Wanted, plan_activations
+from stoker.planning.actual import Actual
+from stoker.planning.changes import plan_changes
+from stoker.planning.desired import build_service, desired_files, next_generation
+from stoker.planning.explain import explain_files
+from stoker.planning.plan import plan_id
+from stoker.probes.observe import observe
+from stoker.spec import parse_deployment
+from stoker.state.documents import (
+    list_generations,
+    read_current,
+    read_starts,
+    read_verification,
+)
+from stoker.weights.plan import model_identity, model_path, plan_model
+
+#: Whom services run as when Stoker is root and the file names nobody: it exists everywhere and
+#: owns nothing.
+UNPRIVILEGED_USER = "nobody"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """A deployment with everything that was found out about it on this host."""
+
+    deployment: Deployment
+    source: str
+    table: EngineTable
+    facts: Facts
+    launch: Launch
+    user: str | None
+    model: str
+    preparations: tuple[Preparation, ...]
+
+
+def resolve(world: World, source: str, origin: str) -> Resolved:
+    """Read, observe and resolve. Raises SpecError, UsageError, HostError or StateError."""
+    deployment = parse_deployment(source, origin, engine_kinds=engine_kinds())
+    select_checks("quick", require=deployment.contract.require)
+    table = load_engine_table(deployment.engine.kind)
+    user = service_user(world, deployment)
+    place = find_place(world, deployment, table)
+    facts = observe_machine(world, place=place, user=user)
+    return Resolved(
+        deployment=deployment,
+        source=source,
+        table=table,
+        facts=facts,
+        launch=build_launch(deployment, facts, table, place),
+        user=user,
+        model=_identity(world, deployment, facts),
+        preparations=_plan_preparations(world, deployment, table),
+    )
+
+
+def service_user(world: World, deployment: Deployment) -> str | None:
+    """Whom the service runs as; None for the user that Stoker itself is."""
+    user = deployment.service.user or (UNPRIVILEGED_USER if world.is_root else world.me)
+    return None if user == world.me else user
+
+
+def find_place(world: World, deployment: Deployment, table: EngineTable) -> Place:
+    """Where the parts of the launch lie, or will lie once they are prepared."""
+    environment = deployment.engine.environment
+    if environment == "embedded":
+        command = executable_in(environment_path(table.embedded, world.folders), table.command)
+        build = table.embedded.build
+    else:
+        path = environment.removeprefix("path:")
+        stat = world.host.stat(path)
+        is_folder = stat is not None and stat.kind == "folder"
+        command, build = executable_in(path, table.command) if is_folder else path, "unknown"
+    draft = deployment.draft
+    key = deployment.serve.api_key_file
+    return Place(
+        command=command,
+        build=build,
+        model_path=_path_of(world, deployment.model),
+        draft_path=_path_of(world, draft) if draft else None,
+        api_key_path=api_key_path(world.folders, deployment.name) if key else None,
+    )
+
+
+def observe_machine(world: World, *, place: Place | None, user: str | None) -> Facts:
+    """All probes, looking at this place."""
+    folders = world.folders
+    target = Target(
+        model_path=place.model_path if place else None,
+        draft_path=place.draft_path if place else None,
+        folders=(folders.state, folders.environments, folders.models, folders.services),
+        command=(place.command,) if place and world.host.stat(place.command) else (),
+        user=user,
+    )
+    return observe(
+        world.host, target, stoker_version=__version__, now_seconds=world.clock.now_seconds()
+    )
+
+
+def _path_of(world: World, reference: ModelReference) -> str:
+    return model_path(reference, world.folders, load_model_packages(), world.env, host=world.host)
+
+
+def _identity(world: World, deployment: Deployment, facts: Facts) -> str:
+    packages = load_model_packages()
+    parts = [model_identity(deployment.model, packages, facts.read("model"))]
+    if deployment.draft is not None:
+        parts.append(model_identity(deployment.draft, packages, facts.read("draft")))
+    return " + ".join(parts)
+
+
+def _plan_preparations(
+    world: World, deployment: Deployment, table: EngineTable
+) -> tuple[Preparation, ...]:
+    recipes = [load_environment(world.supervisor.properties.kind)]
+    if deployment.engine.environment == "embedded":
+        recipes.append(table.embedded)
+    planned = [plan_environment(recipe, world.folders, world.host) for recipe in recipes]
+    for reference in filter(None, (deployment.model, deployment.draft)):
+        packages = load_model_packages()
+        planned.append(plan_model(reference, world.folders, packages, world.env, host=world.host))
+    unique = {item.target: item for item in planned if item is not None}
+    return tuple(unique.values())
+
+
+def observe_actual(world: World, name: str, paths: Mapping[str, Image | None]) -> Actual:
+    """What is there now: the files at these paths and the service."""
+    service = world.supervisor.state(name)
+    verification = read_verification(world.host, world.folders, name)
+    is_verified = (
+        verification is not None
+        and verification.has_passed
+        and bool(service.process)
+        and (verification.process, verification.digest) == (service.process, service.digest)
+    )
+    secrets = [path for path in paths if is_secret(world.folders, path)]
+    files = observe_files(
+        world.host, paths, me=world.me, secrets=secrets, digest_secret=world.digest_secret()
+    )
+    return Actual(
+        files=files,
+        service=service,
+        orphans=world.supervisor.find_orphans(name),
+        is_verified=is_verified,
+    )
+
+
+def definitions_of(world: World, service: Service) -> dict[str, Image]:
+    """The files by which the supervisor knows this service."""
+    return {**world.supervisor.render_shared(), **world.supervisor.render(service)}
+
+
+def files_of(world: World, generation: Generation) -> dict[str, Image | None]:
+    """The desired files of a generation, its secrets digested as the owner's files are now.
+
+    Raises HostError when a secret of the owner cannot be read.
+    """
+    sources = {secret.path: secret.source_path for secret in generation.launch.secrets}
+    return desired_files(
+        generation,
+        folders=world.folders,
+        definitions=definitions_of(world, generation.service),
+        secret_digests=secret_digests(world.host, sources, world.digest_secret()),
+    )
+
+
+def plan_generation(
+    world: World,
+    generation: Generation,
+    *,
+    verb: str,
+    preparations: Sequence[Preparation],
+    findings: Sequence[Finding],
+    origin: Mapping[str, str],
+) -> Plan:
+    """The plan that puts a generation in force and gets it running and verified."""
+    name, folders = generation.name, world.folders
+    desired = files_of(world, generation) if not _is_blocked(findings) else {}
+    current = read_current(world.host, folders, name)
+    if current is not None and desired:
+        gone = _paths_of(world, current) - desired.keys()
+        desired.update(dict.fromkeys(sorted(gone)))
+    actual = observe_actual(world, name, desired)
+    definitions = definitions_of(world, generation.service)
+    reasons = explain_files(generation, folders=folders, definitions=definitions)
+    changes = plan_changes(desired, actual.files, reasons)
+    activations = plan_activations(
+        name=name,
+        changes=changes,
+        definitions=definitions,
+        actual=actual,
+        wanted=Wanted(phase=ServicePhase.RUNNING, digest=generation.service.digest),
+        expected_seconds=read_starts(world.host, folders, name).expected_seconds(generation.model),
+    )
+    return Plan(
+        id=plan_id(changes=changes, activations=activations, preparations=preparations),
+        verb=verb,
+        host=world.host.name,
+        name=name,
+        deployment=generation.deployment,
+        launch=generation.launch,
+        preparations=tuple(preparations),
+        changes=changes,
+        activations=activations,
+        findings=tuple(findings),
+        service_before=actual.before(),
+        origin=origin,
+    )
+
+
+def _is_blocked(findings: Sequence[Finding]) -> bool:
+    return any(finding.blocks for finding in findings)
+
+
+def _paths_of(world: World, generation: Generation) -> set[str]:
+    """What a generation put on the host beside its record, which stays for later roll-backs."""
+    secrets = {secret.path for secret in generation.launch.secrets}
+    return secrets | world.supervisor.render(generation.service).keys()
+
+
+def plan_deployment(world: World, resolved: Resolved, *, origin: str) -> Plan:
+    """The plan for a resolved deployment."""
+    generation = generation_of(world, resolved)
+    return plan_generation(
+        world,
+        generation,
+        verb="apply",
+        preparations=resolved.preparations,
+        findings=judge(world, resolved),
+        origin={"file": origin, "source": resolved.source},
+    )
+
+
+def generation_of(world: World, resolved: Resolved) -> Generation:
+    """The generation that this deployment would be: the current one if nothing differs."""
+    deployment, name = resolved.deployment, resolved.deployment.name
+    sources = {secret.path: secret.source_path for secret in resolved.launch.secrets}
+    try:
+        digests = secret_digests(world.host, sources, world.digest_secret())
+    except HostError:
+        # A key that cannot be read blocks the plan by a rule; until then it has no digest.
+        digests = dict.fromkeys(sources, "")
+    service = build_service(
+        deployment,
+        resolved.launch,
+        folders=world.folders,
+        user=resolved.user,
+        model=resolved.model,
+        secret_digests=digests,
+    )
+    numbers = list_generations(world.host, world.folders, name)
+    return next_generation(
+        read_current(world.host, world.folders, name),
+        highest_number=max(numbers, default=0),
+        deployment=deployment.model_dump(mode="json"),
+        source=resolved.source,
+        launch=resolved.launch,
+        service=service,
+        model=resolved.model,
+    )
+
+
+def judge(world: World, resolved: Resolved) -> tuple[Finding, ...]:
+    """The findings about this deployment on this host at the plan stage."""
+    name = resolved.deployment.name
+    service = world.supervisor.state(name)
+    orphans = world.supervisor.find_orphans(name)
+    tree = build_tree(
+        deployment=resolved.deployment,
+        facts=resolved.facts,
+        launch=resolved.launch,
+        table=resolved.table,
+        preparations=resolved.preparations,
+        own_pids=frozenset({service.pid, *(orphan.pid for orphan in orphans)} - {0}),
+        key_file=_key_file_facts(world, resolved.deployment),
+        supervisor=world.supervisor.properties,
+        user=resolved.user or world.me,
+        folders=world.folders,
+    )
+    return evaluate_rules(
+        load_rules(), tree, stage="plan", accept=frozenset(resolved.deployment.accept)
+    )
+
+
+def _key_file_facts(world: World, deployment: Deployment) -> dict[str, Plain] | None:
+    path = deployment.serve.api_key_file
+    if path is None:
+        return None
+    try:
+        stat = world.host.stat(path)
+        if stat is None or stat.kind != "file":
+            return {"exists": False}
+        text = world.host.read_text(path, 1 << 16)
+    except HostError as error:
+        return {"exists": False, "reason": error.summary}
+    lines = [line for line in text.splitlines() if line.strip()]
+    return {
+        "exists": True,
+        "mode": stat.mode,
+        "is_empty": not lines,
+        "line_count": len(lines),
+    }
+
+
+def require_current(world: World, name: str) -> Generation:
+    """The generation in force. Raises StateError if the state folder has lost it."""
+    generation = read_current(world.host, world.folders, name)
+    if generation is None:
+        raise StateError(
+            f"{name} has no generation in force",
+            "apply its deployment file again; `stoker status` lists what is known",
+        )
+    return generation

@@ -1,0 +1,166 @@
+"""`stoker start`, `stop`, `down` and `rollback`: plans about a deployment that is known already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stoker.commands.converge import Converged, converge, exclusive
+from stoker.commands.resolve import (
+    Resolved,
+    definitions_of,
+    find_place,
+    judge,
+    observe_actual,
+    observe_machine,
+    plan_generation,
+    require_current,
+    service_user,
+)
+from stoker.commands.world import World
+from stoker.errors import StateError, UsageError
+from stoker.knowledge.engines import load_engine_table
+from stoker.model.deployment import Deployment
+from stoker.model.generation import Generation
+from stoker.model.launch import ServicePhase
+from stoker.model.layout import current_path, generation_path
+from stoker.model.plan import Image, Plan
+from stoker.planning.activations import Wanted, plan_activations
+from stoker.planning.changes import plan_changes
+from stoker.planning.desired import restored_generation
+from stoker.planning.plan import plan_id
+from stoker.state.documents import (
+    choose_deployment,
+    list_deployments,
+    list_generations,
+    read_generation,
+)
+
+
+def start_deployment(world: World, name: str | None) -> Converged:
+    """Get the generation in force running and verified."""
+    chosen = choose_deployment(world.host, world.folders, name)
+    with exclusive(world, "start"):
+        return converge(
+            world, lambda: _plan_known(world, require_current(world, chosen), verb="start")
+        )
+
+
+def rollback_deployment(world: World, name: str | None, number: int | None) -> Converged:
+    """Bring an earlier generation back, under a new number, verified like any start."""
+    chosen = choose_deployment(world.host, world.folders, name)
+
+    def make_plan() -> Plan:
+        target = _earlier_generation(world, chosen, number)
+        return _plan_known(world, target, verb="rollback")
+
+    with exclusive(world, "rollback"):
+        return converge(world, make_plan)
+
+
+def stop_deployment(world: World, name: str | None) -> Converged:
+    """Stop the service; everything stays for `stoker start`."""
+    chosen = choose_deployment(world.host, world.folders, name)
+    with exclusive(world, "stop"):
+        return converge(world, lambda: _plan_settled(world, chosen, verb="stop", files={}))
+
+
+def remove_deployment(world: World, name: str | None) -> Converged:
+    """Stop the service and remove what apply made; weights and environments stay."""
+    chosen = choose_deployment(world.host, world.folders, name)
+    with exclusive(world, "down"):
+        return converge(
+            world,
+            lambda: _plan_settled(world, chosen, verb="down", files=_files_to_go(world, chosen)),
+        )
+
+
+def _plan_known(world: World, generation: Generation, *, verb: str) -> Plan:
+    command = generation.launch.argv[0]
+    if world.host.stat(command) is None:
+        raise StateError(
+            f"generation {generation.number} of {generation.name} needs {command}, "
+            "which is not there any more",
+            "apply its deployment file again to have it made anew",
+        )
+    return plan_generation(
+        world,
+        generation,
+        verb=verb,
+        preparations=(),
+        findings=judge(world, _resolved_again(world, generation)),
+        origin={"generation": str(generation.number)},
+    )
+
+
+def _resolved_again(world: World, generation: Generation) -> Resolved:
+    """A generation as it was resolved then, with the facts of now."""
+    deployment = Deployment.model_validate(generation.deployment)
+    table = load_engine_table(generation.launch.engine)
+    user = service_user(world, deployment)
+    place = find_place(world, deployment, table)
+    return Resolved(
+        deployment=deployment,
+        source=generation.source,
+        table=table,
+        facts=observe_machine(world, place=place, user=user),
+        launch=generation.launch,
+        user=user,
+        model=generation.model,
+        preparations=(),
+    )
+
+
+def _earlier_generation(world: World, name: str, number: int | None) -> Generation:
+    current = require_current(world, name)
+    numbers = list_generations(world.host, world.folders, name)
+    earlier = [each for each in numbers if each < current.number]
+    if number is None and not earlier:
+        raise UsageError(f"{name} has only generation {current.number}: nothing to roll back to")
+    chosen = earlier[-1] if number is None else number
+    target = read_generation(world.host, world.folders, name, chosen)
+    if target is None:
+        known = ", ".join(str(each) for each in numbers)
+        raise UsageError(f"{name} has no generation {chosen}", f"there are: {known}")
+    if target.digest == current.digest:
+        return current
+    return restored_generation(target, highest_number=max(numbers))
+
+
+def _files_to_go(world: World, name: str) -> dict[str, Image | None]:
+    """Every file that apply wrote for this deployment, the pointer first."""
+    current = require_current(world, name)
+    paths = [current_path(world.folders, name)]
+    paths += world.supervisor.render(current.service)
+    if list_deployments(world.host, world.folders) == (name,):
+        paths += world.supervisor.render_shared()
+    numbers = list_generations(world.host, world.folders, name)
+    paths += [generation_path(world.folders, name, each) for each in numbers]
+    paths += [secret.path for secret in current.launch.secrets]
+    return dict.fromkeys(paths)
+
+
+def _plan_settled(world: World, name: str, *, verb: str, files: Mapping[str, Image | None]) -> Plan:
+    """A plan after which the service does not run. With ``files`` it is absent as well."""
+    current = require_current(world, name)
+    actual = observe_actual(world, name, files)
+    changes = plan_changes(files, actual.files, dict.fromkeys(files, f"{name} goes down"))
+    phase = ServicePhase.ABSENT if files else ServicePhase.STOPPED
+    activations = plan_activations(
+        name=name,
+        changes=changes,
+        definitions=definitions_of(world, current.service).keys(),
+        actual=actual,
+        wanted=Wanted(phase=phase),
+    )
+    return Plan(
+        id=plan_id(changes=changes, activations=activations, preparations=()),
+        verb=verb,
+        host=world.host.name,
+        name=name,
+        deployment=current.deployment,
+        launch=current.launch,
+        changes=changes,
+        activations=activations,
+        service_before=actual.before(),
+        origin={"generation": str(current.number)},
+    )

@@ -1,0 +1,89 @@
+"""`stoker status`: what is in force, what runs, and whether it is verified. Reads only."""
+
+from __future__ import annotations
+
+from stoker.apply.journal import is_ended, list_runs, read_entries
+from stoker.commands.world import World
+from stoker.model.contract import Verification
+from stoker.model.generation import Generation
+from stoker.model.launch import ServicePhase, ServiceState
+from stoker.model.status import DeploymentStatus, Status
+from stoker.state.documents import list_deployments, read_current, read_verification
+from stoker.state.folder import check_state_folder
+
+#: How a phase of the supervisor reads when it is shown alone.
+_WORDS = {
+    ServicePhase.ABSENT: "absent",
+    ServicePhase.BACKOFF: "restarting",
+    ServicePhase.UNKNOWN: "unknown",
+}
+
+
+def read_status(world: World, name: str | None = None) -> Status:
+    """The status of all deployments, or of one. Raises StateError."""
+    if not check_state_folder(world.host, world.folders, me=world.me):
+        return Status(deployments=())
+    names = list_deployments(world.host, world.folders)
+    shown = [each for each in names if name in (None, each)]
+    return Status(
+        deployments=tuple(filter(None, (_read_one(world, each) for each in shown))),
+        interrupted=unfinished_runs(world),
+    )
+
+
+def unfinished_runs(world: World) -> tuple[str, ...]:
+    """Runs that were cut short and not recovered yet."""
+    runs = list_runs(world.host, world.folders)
+    return tuple(run for run in runs if not is_ended(read_entries(world.host, world.folders, run)))
+
+
+def _read_one(world: World, name: str) -> DeploymentStatus | None:
+    generation = read_current(world.host, world.folders, name)
+    if generation is None:
+        return None
+    service = world.supervisor.state(name)
+    verification = read_verification(world.host, world.folders, name)
+    is_verified = covers(verification, service)
+    launch = generation.launch
+    return DeploymentStatus(
+        name=name,
+        url=world.connect(launch.host, launch.port, None).url,
+        model=launch.published_name,
+        phase=_phase(service, is_verified=is_verified),
+        verified=is_verified,
+        generation=generation.number,
+        weights=_reference(generation),
+        engine=f"{launch.engine} {launch.engine_build}",
+        pid=service.pid,
+        detail=service.detail,
+        drift=_drift(generation, service),
+    )
+
+
+def covers(verification: Verification | None, service: ServiceState) -> bool:
+    """Whether a verification passed for the very process that runs now."""
+    return (
+        verification is not None
+        and verification.has_passed
+        and service.phase is ServicePhase.RUNNING
+        and bool(service.process)
+        and (verification.process, verification.digest) == (service.process, service.digest)
+    )
+
+
+def _phase(service: ServiceState, *, is_verified: bool) -> str:
+    if service.phase is ServicePhase.RUNNING:
+        return "ready" if is_verified else "running"
+    return _WORDS.get(service.phase, service.phase.value)
+
+
+def _drift(generation: Generation, service: ServiceState) -> str:
+    if not service.pid or service.digest == generation.service.digest:
+        return ""
+    runs = service.digest[:12] or "unknown"
+    return f"runs definition {runs}, in force is {generation.service.digest[:12]}"
+
+
+def _reference(generation: Generation) -> str:
+    model = generation.deployment.get("model", {})
+    return str(model.get("ref", ""))

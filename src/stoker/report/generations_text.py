@@ -1,0 +1,20 @@
+"""Generations as a table."""
+
+from __future__ import annotations
+
+from stoker.model.status import Generations
+from stoker.report.table import render_table
+
+
+def render_generations(found: Generations) -> str:
+    """One line a generation, the one in force marked."""
+    rows = [
+        (
+            f"{'*' if line.is_current else ' '} {line.number}",
+            line.published_name,
+            line.weights,
+            line.note,
+        )
+        for line in found.generations
+    ]
+    return render_table(("  N", "PUBLISHED", "MODEL", "NOTE"), rows)
