@@ -1,0 +1,162 @@
+"""A crash anywhere, and again during the recovery, ends in before or after, never between."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stoker.errors import ApplyFailed
+from stoker.model.run import Outcome
+from tests.fakes.host import Crash
+from tests.laws.worlds import (
+    Machine,
+    Verb,
+    apply_variant,
+    down,
+    make_generation,
+    next_stoker,
+    start,
+    stop,
+)
+
+#: What happened before, then the verb that is killed.
+SCENARIOS: dict[str, tuple[list[Verb], Verb]] = {
+    "first apply": ([], apply_variant("a")),
+    "apply over another": ([apply_variant("a")], apply_variant("b")),
+    "apply that drops the key": ([apply_variant("a")], apply_variant("a", has_key=False)),
+    "apply over a stopped one": ([apply_variant("a"), stop], apply_variant("b")),
+    "third apply": ([apply_variant("a"), apply_variant("b")], apply_variant("c")),
+    "start": ([apply_variant("a"), stop], start),
+    "stop": ([apply_variant("a")], stop),
+    "down": ([apply_variant("a"), apply_variant("b")], down),
+    "down of a stopped one": ([apply_variant("a"), stop], down),
+}
+
+
+def prepare(befores: list[Verb]) -> Machine:
+    machine = Machine()
+    for verb in befores:
+        verb(machine.world())
+    return machine
+
+
+def count_moments(befores: list[Verb], verb: Verb) -> tuple[int, object, object]:
+    """How many moments there are to crash at, and the states before and after."""
+    machine = prepare(befores)
+    before = machine.look()
+    moments = 0
+
+    def count(moment: str, effect: str) -> None:
+        nonlocal moments
+        moments += 1
+
+    machine.host.fuse = machine.supervisor.fuse = count
+    verb(machine.world())
+    machine.revive()
+    return moments, before, machine.look()
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_crash_anywhere_ends_before_or_after(scenario: str) -> None:
+    befores, verb = SCENARIOS[scenario]
+    moments, before, after = count_moments_once(scenario)
+    assert moments > 3
+    for moment in range(1, moments + 1):
+        machine = prepare(befores)
+        machine.crash_after(moment)
+        with suppress(Crash):
+            verb(machine.world())
+        assert machine.revive(), f"no crash at {moment}"
+        next_stoker(machine)
+        assert machine.look() in (before, after), f"between, after a crash at {moment}"
+
+
+@settings(max_examples=250, deadline=None)
+@given(
+    scenario=st.sampled_from(sorted(SCENARIOS)),
+    crashes=st.lists(st.integers(min_value=1, max_value=60), min_size=2, max_size=4),
+)
+def test_crashes_in_the_recovery_too(scenario: str, crashes: list[int]) -> None:
+    """The verb is killed, then each of the next Stokers while it recovers; the last one lives."""
+    befores, verb = SCENARIOS[scenario]
+    _, before, after = count_moments_once(scenario)
+    machine = prepare(befores)
+    first, *others = crashes
+    machine.crash_after(first)
+    with suppress(Crash):
+        verb(machine.world())
+    machine.revive()
+    for moment in others:
+        machine.crash_after(moment)
+        with suppress(Crash):
+            next_stoker(machine)
+        machine.revive()
+    next_stoker(machine)
+    assert machine.look() in (before, after)
+
+
+@cache
+def count_moments_once(scenario: str) -> tuple[int, object, object]:
+    return count_moments(*SCENARIOS[scenario])
+
+
+@pytest.mark.parametrize("scenario", ["first apply", "apply over another", "third apply"])
+def test_verb_again_after_a_crash_is_as_if_uninterrupted(scenario: str) -> None:
+    befores, verb = SCENARIOS[scenario]
+    moments, _, after = count_moments(befores, verb)
+    for moment in range(1, moments + 1, 2):
+        machine = prepare(befores)
+        machine.crash_after(moment)
+        with suppress(Crash):
+            verb(machine.world())
+        machine.revive()
+        verb(machine.world())
+        assert machine.look() == after
+
+
+@pytest.mark.parametrize("befores", [[], [apply_variant("a")], [apply_variant("a"), stop]])
+def test_failed_contract_rolls_back(befores: list[Verb]) -> None:
+    machine = prepare(befores)
+    before = machine.look()
+    machine.broken.add(make_generation(machine.world(), "bad").service.digest)
+    with pytest.raises(ApplyFailed) as failure:
+        apply_variant("bad")(machine.world())
+    assert "chat_answer" in failure.value.summary
+    assert machine.look() == before
+    assert Outcome.ROLLED_BACK.value in last_journal_line(machine)
+
+
+def test_engine_that_will_not_start_rolls_back() -> None:
+    machine = prepare([apply_variant("a")])
+    before = machine.look()
+    machine.supervisor.refused.add("law")
+    with pytest.raises(Exception, match="cannot be started"):
+        apply_variant("b")(machine.world())
+    machine.supervisor.refused.clear()
+    next_stoker(machine)
+    assert machine.look()["files"] == before["files"]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_plan_after_the_verb_is_empty(scenario: str) -> None:
+    befores, verb = SCENARIOS[scenario]
+    if verb in (down, stop, start) or scenario.startswith("down"):
+        pytest.skip("the verb is not an apply")
+    machine = prepare(befores)
+    verb(machine.world())
+    effects = list(machine.supervisor.effects)
+    again = verb(machine.world())
+    assert again.plan.is_empty  # type: ignore[attr-defined]
+    assert not again.run  # type: ignore[attr-defined]
+    assert machine.supervisor.effects == effects
+
+
+def last_journal_line(machine: Machine) -> str:
+    journals = [path for path in machine.host.snapshot() if path.endswith("journal.jsonl")]
+    newest = max(journals, key=lambda path: machine.host.nodes[path].modified_ns)
+    text = machine.host.read_text(newest)
+    return text.splitlines()[-1]
