@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from stoker.errors import AccessDenied, HostError, NotFound
 from stoker.hosts.recording import WITHHELD, RecordingHost
 from stoker.hosts.replay import ReplayHost
-from stoker.ports import Command
+from stoker.ports import Command, CommandResult, ReadableHost
 from tests.fakes.host import MemoryHost
 
 LS = Command(argv=("/bin/ls", "-l"), timeout_seconds=5, env={"TOKEN": "hunter2"})
@@ -119,6 +120,21 @@ def test_the_last_answer_counts() -> None:
         host.read_text("/proc/7/comm")
     with pytest.raises(AccessDenied, match="/proc/7"):
         ReplayHost(host.record()).read_text("/proc/7/comm")
+
+
+def test_a_child_of_our_own_interpreter_is_found_where_that_lies_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = RecordingHost(MemoryHost(commands={(sys.executable, "-m", "reader"): "answer"}))
+
+    def ask(readable: ReadableHost) -> CommandResult:
+        argv = (sys.executable, "-m", "reader")
+        return readable.run(Command(argv=argv, timeout_seconds=5, env={}))
+
+    assert ask(host).stdout == "answer"
+    monkeypatch.setattr(sys, "executable", "/opt/elsewhere/python3")
+    found = ask(ReplayHost(host.record()))
+    assert (found.stdout, found.argv[0]) == ("answer", "/opt/elsewhere/python3")
 
 
 def test_an_interrupted_read_leaves_no_entry() -> None:

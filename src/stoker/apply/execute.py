@@ -114,10 +114,11 @@ def _change(change: Change, tools: Tools, journal: Journal) -> None:
     host, subject = tools.host, f"file:{change.path}"
     kept = journal.keep_image(change.path, change.before)
     journal.append(EntryPhase.BEGIN, subject, before=kept)
-    _say(tools, EventKind.CHANGE, change.path, "; ".join(change.reasons))
     if change.after is None:
+        _say(tools, EventKind.CHANGE, change.path, "remove")
         host.remove_file(change.path)
     else:
+        _say(tools, EventKind.CHANGE, change.path, "write")
         content = _content(host, change.after)
         host.write_file(change.path, content, change.after.mode, change.after.owner)
     _look_again(change, tools)

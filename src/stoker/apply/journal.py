@@ -137,9 +137,20 @@ def list_runs(host: ReadableHost, folders: Folders) -> tuple[str, ...]:
         return ()
 
 
-def is_ended(entries: tuple[Entry, ...]) -> bool:
-    """Whether a run was closed. A run without entries never began and counts as ended."""
-    return not entries or entries[-1].phase is EntryPhase.ENDED
+def unfinished_runs(host: ReadableHost, folders: Folders) -> tuple[str, ...]:
+    """Runs that were begun and not closed, oldest first. Raises HostError or StateError.
+
+    Every verb recovers before it begins a run of its own, so all runs before the newest closed
+    one are closed too; a run without entries never began.
+    """
+    found: list[str] = []
+    for run in reversed(list_runs(host, folders)):
+        entries = read_entries(host, folders, run)
+        if entries and entries[-1].phase is EntryPhase.ENDED:
+            break
+        if entries:
+            found.append(run)
+    return tuple(reversed(found))
 
 
 def is_complete(entries: tuple[Entry, ...], plan: Plan) -> bool:

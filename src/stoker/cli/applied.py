@@ -6,6 +6,7 @@ import json
 
 from stoker.cli.output import print_text, print_value
 from stoker.commands.apply import Applied
+from stoker.model.finding import Severity
 from stoker.report.plan_text import render_finding
 
 
@@ -48,6 +49,7 @@ def _warnings(applied: Applied) -> list[str]:
     lines = [
         line
         for finding in applied.converged.plan.findings
+        if finding.severity is not Severity.NOTE
         for line in render_finding(finding)
         if not line.lstrip().startswith("source:")
     ]

@@ -94,7 +94,7 @@ def _line(event: Event) -> str:
         case EventKind.PROGRESS:
             return f"  {event.text}{_fraction(event)}"
         case EventKind.CHANGE:
-            return f"  write {event.subject}"
+            return f"  {event.text} {event.subject}"
         case EventKind.ACTIVATION:
             return f"  {event.subject} {event.text}"
         case EventKind.CHECK:

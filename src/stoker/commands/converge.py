@@ -16,11 +16,10 @@ from stoker.apply.execute import Tools, roll_back, run_plan
 from stoker.apply.journal import (
     Journal,
     is_complete,
-    is_ended,
-    list_runs,
     open_journal,
     read_entries,
     read_run_plan,
+    unfinished_runs,
 )
 from stoker.apply.lock import hold_lock
 from stoker.commands.forget import forget_deployment
@@ -147,10 +146,8 @@ def _definition_paths(world: World, images: Mapping[str, Image | None]) -> froze
 
 def recover(world: World) -> None:
     """Bring runs that were cut short to an end: done if all was done, else rolled back."""
-    for run in list_runs(world.host, world.folders):
+    for run in unfinished_runs(world.host, world.folders):
         entries = read_entries(world.host, world.folders, run)
-        if is_ended(entries):
-            continue
         plan = read_run_plan(world.host, world.folders, run)
         journal = Journal(world.host, world.clock, world.folders, run)
         if is_complete(entries, plan):

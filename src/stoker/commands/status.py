@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.apply.journal import is_ended, list_runs, read_entries
+from stoker.apply.journal import unfinished_runs
 from stoker.commands.world import World
 from stoker.model.contract import Verification
 from stoker.model.generation import Generation
@@ -27,14 +27,8 @@ def read_status(world: World, name: str | None = None) -> Status:
     shown = [each for each in names if name in (None, each)]
     return Status(
         deployments=tuple(filter(None, (_read_one(world, each) for each in shown))),
-        interrupted=unfinished_runs(world),
+        interrupted=unfinished_runs(world.host, world.folders),
     )
-
-
-def unfinished_runs(world: World) -> tuple[str, ...]:
-    """Runs that were cut short and not recovered yet."""
-    runs = list_runs(world.host, world.folders)
-    return tuple(run for run in runs if not is_ended(read_entries(world.host, world.folders, run)))
 
 
 def _read_one(world: World, name: str) -> DeploymentStatus | None:

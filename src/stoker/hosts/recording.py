@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import posixpath
 import re
+import sys
 from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -21,9 +22,15 @@ from stoker.ports import Command, CommandResult, ReadableHost, Stat
 SCHEMA = "recording/1"
 KINDS = ("texts", "bytes", "folders", "links", "stats", "free", "commands", "runs")
 WITHHELD = "(withheld)"
+OWN_PYTHON = "(python)"
 
 #: Other people's processes may have been started with a key in their arguments or environment.
 _PROCESS_SECRETS = re.compile(r"^/proc/[^/]+(/task/[^/]+)?/(environ|cmdline)$")
+
+
+def portable_argv(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The argument vector with a word for our own interpreter: its path differs elsewhere."""
+    return (OWN_PYTHON, *argv[1:]) if argv[:1] == (sys.executable,) else argv
 
 
 class RecordingHost:
@@ -100,7 +107,7 @@ class RecordingHost:
 
     def run(self, command: Command, poll: Callable[[], None] | None = None) -> CommandResult:
         """See :meth:`stoker.ports.ReadableHost.run`. The environment is not recorded."""
-        with self._kept("runs", argv=command.argv) as entry:
+        with self._kept("runs", argv=portable_argv(command.argv)) as entry:
             result = self._host.run(command, poll)
             entry["answer"] = {
                 "exit_status": result.exit_status,

@@ -13,7 +13,7 @@ from types import UnionType
 from typing import TypeVar
 
 from stoker.errors import AccessDenied, HostError, NoSpace, NotFound
-from stoker.hosts.recording import KINDS, SCHEMA
+from stoker.hosts.recording import KINDS, SCHEMA, portable_argv
 from stoker.model.facts import Plain
 from stoker.ports import Command, CommandResult, Stat
 
@@ -110,7 +110,7 @@ class ReplayHost:
 
     def run(self, command: Command, poll: Callable[[], None] | None = None) -> CommandResult:
         """The recorded result of the same argument vector; nothing runs and nothing is polled."""
-        result = self._find("runs", command.argv)["answer"]
+        result = self._find("runs", portable_argv(command.argv))["answer"]
         return _build(CommandResult, {**result, "argv": command.argv})
 
     def _find(

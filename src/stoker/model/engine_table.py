@@ -121,8 +121,12 @@ class FlagCatalogue:
     source: Source
 
     def find(self, name: str) -> Option | None:
-        """The option with this spelling; dashes may be left out (``ctx-size``, ``c``)."""
-        wanted = {name, f"-{name}", f"--{name}"}
+        """The option with this spelling: ``ctx-size``, ``c``, ``--ctx-size`` or ``ctx_size``.
+
+        The dashes before it may be left out, and underscores stand for the dashes in it.
+        """
+        spellings = {name, name.replace("_", "-")}
+        wanted = {f"{dashes}{spelled}" for dashes in ("", "-", "--") for spelled in spellings}
         return next((option for option in self.options if wanted & set(option.names)), None)
 
 
