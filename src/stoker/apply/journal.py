@@ -130,11 +130,12 @@ def read_run_plan(host: ReadableHost, folders: Folders, run: str) -> Plan:
 
 
 def list_runs(host: ReadableHost, folders: Folders) -> tuple[str, ...]:
-    """All runs, oldest first (their names sort by time)."""
+    """All runs, oldest first: their names begin with a number that only grows."""
     try:
-        return host.list_folder(runs_folder(folders))
+        names = host.list_folder(runs_folder(folders))
     except NotFound:
         return ()
+    return tuple(name for name in names if name.partition("-")[0].isdigit())
 
 
 def unfinished_runs(host: ReadableHost, folders: Folders) -> tuple[str, ...]:

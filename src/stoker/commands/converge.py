@@ -6,7 +6,6 @@ brought to an end first.
 
 from __future__ import annotations
 
-import secrets as random_names
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from stoker.apply.journal import (
     is_complete,
     open_journal,
     read_entries,
+    list_runs,
     read_run_plan,
     unfinished_runs,
 )
@@ -104,8 +104,11 @@ def _run(world: World, plan: Plan) -> str:
 
 
 def _new_run_name(world: World, plan: Plan) -> str:
+    """A number that only grows, then the time for a person: clocks are set back sometimes."""
+    runs = list_runs(world.host, world.folders)
+    last = runs[-1].partition("-")[0] if runs else "0"
     now = datetime.fromtimestamp(world.clock.now_seconds(), UTC)
-    return f"{now:%Y%m%dT%H%M%S}.{now.microsecond:06d}-{plan.verb}-{random_names.token_hex(2)}"
+    return f"{int(last) + 1:06d}-{now:%Y%m%dT%H%M%S}-{plan.verb}"
 
 
 def _tools(world: World) -> Tools:

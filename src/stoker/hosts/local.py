@@ -178,7 +178,11 @@ class LocalHost:
             except ProcessLookupError:
                 return True
             try:
-                return self._read_identity(pid) != process or _end(descriptor, timeout_seconds)
+                identity = self._read_identity(pid)
+                if identity != process:
+                    # Hidden from us it may be the one or not, and only its end would tell.
+                    return bool(identity) or _has_ended(descriptor, 0)
+                return _end(descriptor, timeout_seconds)
             except ProcessLookupError:
                 return True
             except PermissionError:
@@ -187,9 +191,10 @@ class LocalHost:
                 os.close(descriptor)
 
     def _read_identity(self, pid: int) -> str:
+        """Empty for a process that is gone or hidden from this user."""
         try:
             return parse_process_identity(self.read_text(f"/proc/{pid}/stat"), pid)
-        except NotFound:
+        except HostError:
             return ""
 
 
@@ -321,14 +326,17 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 def _end(descriptor: int, timeout_seconds: float) -> bool:
     """TERM, wait, KILL, wait; whether the process behind the descriptor is gone."""
-    waits = ((signal.SIGTERM, timeout_seconds), (signal.SIGKILL, _KILL_SECONDS))
-    ended = select.poll()
-    ended.register(descriptor, select.POLLIN)
-    for number, seconds in waits:
+    for number, seconds in ((signal.SIGTERM, timeout_seconds), (signal.SIGKILL, _KILL_SECONDS)):
         signal.pidfd_send_signal(descriptor, number)
-        if ended.poll(seconds * 1000):
+        if _has_ended(descriptor, seconds):
             return True
     return False
+
+
+def _has_ended(descriptor: int, within_seconds: float) -> bool:
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(within_seconds * 1000))
 
 
 def _read_range(descriptor: int, *, path: str, offset: int, length: int) -> bytes:
