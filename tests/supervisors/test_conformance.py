@@ -1,0 +1,339 @@
+"""The contract of the Supervisor port, on the fake and on a real supervisord."""
+
+from __future__ import annotations
+
+import pytest
+
+from stoker.errors import SupervisorError
+from stoker.model.launch import Service, ServicePhase
+from stoker.model.units import digest_text
+from tests.supervisors.worlds import (
+    LIVE_PHASES,
+    World,
+    await_phase,
+    define,
+    make_service,
+    undefine,
+)
+
+
+def put(world: World, name: str, *words: str, digest: str = "d1", **changes: object) -> Service:
+    """Define a service and let the manager know."""
+    service = prepare(world, name, *words, digest=digest, **changes)
+    world.supervisor.reload()
+    return service
+
+
+def prepare(world: World, name: str, *words: str, digest: str = "d1", **changes: object) -> Service:
+    """Define a service, and leave it at that."""
+    log_path = world.supervisor.log_path(name)
+    service = make_service(name, *words, digest=digest, log_path=log_path, **changes)
+    define(world, service)
+    return service
+
+
+class TestFiles:
+    def test_the_same_service_gives_the_same_files(self, world: World) -> None:
+        one = make_service("one", env={"A": "1", "B": "2"}, log_path="/log")
+        two = make_service("one", env={"B": "2", "A": "1"}, log_path="/log")
+        assert world.supervisor.render(one) == world.supervisor.render(two)
+        assert world.supervisor.render_shared() == world.supervisor.render_shared()
+
+    def test_files_are_named_absolutely_and_hold_what_their_digest_says(self, world: World) -> None:
+        service = make_service("one", log_path="/log")
+        files = {**world.supervisor.render_shared(), **world.supervisor.render(service)}
+        assert files
+        for path, image in files.items():
+            assert path.startswith("/")
+            assert image.content is not None
+            assert image.digest == digest_text(image.content)
+
+    def test_each_service_has_files_of_its_own(self, world: World) -> None:
+        one = world.supervisor.render(make_service("one", log_path="/log"))
+        two = world.supervisor.render(make_service("two", log_path="/log"))
+        shared = world.supervisor.render_shared()
+        assert not one.keys() & two.keys()
+        assert not shared.keys() & (one.keys() | two.keys())
+
+    def test_a_definition_carries_its_stamps(self, world: World) -> None:
+        service = make_service("one", digest="0123abcd", log_path="/log")
+        text = "".join(image.content or "" for image in world.supervisor.render(service).values())
+        assert "STOKER_DIGEST" in text
+        assert "0123abcd" in text
+        assert "STOKER_DEPLOYMENT" in text
+
+    def test_each_service_has_a_log_of_its_own(self, world: World) -> None:
+        one, two = world.supervisor.log_path("one"), world.supervisor.log_path("two")
+        assert one != two
+        assert one.startswith(world.logs)
+
+    def test_properties_are_constant(self, world: World) -> None:
+        before = world.supervisor.properties
+        put(world, "one")
+        assert world.supervisor.properties == before
+        assert before.kind
+
+
+class TestWithoutManager:
+    def test_an_unknown_service_is_absent(self, world: World) -> None:
+        state = world.supervisor.state("nobody")
+        assert state.phase is ServicePhase.ABSENT
+        assert (state.name, state.pid, state.process, state.digest) == ("nobody", 0, "", "")
+
+    def test_a_defined_service_is_stopped(self, world: World) -> None:
+        prepare(world, "one")
+        assert world.supervisor.state("one").phase is ServicePhase.STOPPED
+        assert not world.is_manager_up()
+
+    def test_nothing_is_left_behind(self, world: World) -> None:
+        prepare(world, "one")
+        assert world.supervisor.find_orphans("one") == ()
+
+    def test_stopping_is_no_error(self, world: World) -> None:
+        prepare(world, "one")
+        world.supervisor.stop("one")
+        world.supervisor.stop("nobody")
+        assert not world.is_manager_up()
+
+    def test_reload_without_definitions_starts_no_manager(self, world: World) -> None:
+        world.supervisor.reload()
+        assert not world.is_manager_up()
+
+    def test_start_brings_the_manager(self, world: World) -> None:
+        prepare(world, "one")
+        world.supervisor.start("one")
+        assert world.supervisor.state("one").phase in LIVE_PHASES
+
+    def test_start_of_an_undefined_service_fails(self, world: World) -> None:
+        with pytest.raises(SupervisorError):
+            world.supervisor.start("nobody")
+
+
+class TestReload:
+    def test_it_starts_the_manager_and_no_service(self, world: World) -> None:
+        put(world, "one")
+        assert world.is_manager_up()
+        assert world.supervisor.state("one").phase is ServicePhase.STOPPED
+
+    def test_it_may_be_repeated(self, world: World) -> None:
+        put(world, "one")
+        world.supervisor.reload()
+        assert world.supervisor.state("one").phase is ServicePhase.STOPPED
+
+    def test_a_running_service_is_left_alone(self, world: World) -> None:
+        put(world, "one")
+        world.supervisor.start("one")
+        before = world.supervisor.state("one")
+        put(world, "one", digest="d2")
+        put(world, "two")
+        after = world.supervisor.state("one")
+        assert (after.process, after.digest) == (before.process, "d1")
+
+    def test_a_service_that_is_no_longer_defined_is_stopped_and_forgotten(
+        self, world: World
+    ) -> None:
+        service = put(world, "one")
+        put(world, "two")
+        for name in ("one", "two"):
+            world.supervisor.start(name)
+        states = {name: world.supervisor.state(name) for name in ("one", "two")}
+        undefine(world, service)
+        world.supervisor.reload()
+        assert not world.is_alive(states["one"])
+        assert world.supervisor.state("one").phase is ServicePhase.ABSENT
+        assert world.supervisor.state("two").process == states["two"].process
+
+    def test_the_manager_goes_with_the_last_definition(self, world: World) -> None:
+        service = put(world, "one")
+        world.supervisor.start("one")
+        before = world.supervisor.state("one")
+        undefine(world, service)
+        world.supervisor.reload()
+        assert not world.is_alive(before)
+        assert not world.is_manager_up()
+        assert world.supervisor.state("one").phase is ServicePhase.ABSENT
+
+    def test_the_manager_comes_back_with_the_next_one(self, world: World) -> None:
+        undefine(world, put(world, "one"))
+        world.supervisor.reload()
+        put(world, "two")
+        world.supervisor.start("two")
+        assert world.supervisor.state("two").phase in LIVE_PHASES
+
+
+class TestStart:
+    def test_the_running_process_says_what_it_is(self, world: World) -> None:
+        put(world, "one", digest="0123abcd")
+        world.supervisor.start("one")
+        state = world.supervisor.state("one")
+        assert state.phase in LIVE_PHASES
+        assert state.digest == "0123abcd"
+        assert state.pid > 0
+        assert state.process.startswith(f"{state.pid}:")
+        assert world.is_alive(state)
+
+    def test_it_comes_to_run(self, world: World) -> None:
+        put(world, "one")
+        world.supervisor.start("one")
+        assert await_phase(world, "one", ServicePhase.RUNNING).digest == "d1"
+
+    def test_a_second_start_changes_nothing(self, world: World) -> None:
+        put(world, "one")
+        world.supervisor.start("one")
+        before = world.supervisor.state("one")
+        world.supervisor.start("one")
+        assert world.supervisor.state("one").process == before.process
+
+    def test_it_takes_the_present_definition(self, world: World) -> None:
+        put(world, "one")
+        prepare(world, "one", digest="d2")
+        world.supervisor.start("one")
+        assert world.supervisor.state("one").digest == "d2"
+
+    def test_it_replaces_an_older_definition_that_runs(self, world: World) -> None:
+        put(world, "one")
+        world.supervisor.start("one")
+        before = world.supervisor.state("one")
+        put(world, "one", digest="d2")
+        world.supervisor.start("one")
+        after = world.supervisor.state("one")
+        assert after.digest == "d2"
+        assert not world.is_alive(before)
+
+    def test_it_takes_a_definition_that_was_stopped_before(self, world: World) -> None:
+        put(world, "one")
+        world.supervisor.start("one")
+        world.supervisor.stop("one")
+        put(world, "one", digest="d2")
+        world.supervisor.start("one")
+        assert world.supervisor.state("one").digest == "d2"
+
+    def test_an_unknown_service_is_an_error(self, world: World) -> None:
+        put(world, "one")
+        with pytest.raises(SupervisorError):
+            world.supervisor.start("nobody")
+        with pytest.raises(SupervisorError):
+            world.supervisor.restart("nobody")
+
+    def test_a_program_that_does_not_exist_is_an_error(self, world: World) -> None:
+        put(world, "one", argv=("/no/such/program",))
+        with pytest.raises(SupervisorError):
+            world.supervisor.start("one")
+        assert world.supervisor.state("one").pid == 0
+
+    def test_a_service_that_keeps_ending_fails_and_can_be_mended(self, world: World) -> None:
+        put(world, "one", "fails")
+        world.supervisor.start("one")
+        state = await_phase(world, "one", ServicePhase.FAILED)
+        assert (state.pid, state.process, state.digest) == (0, "", "")
+        assert state.detail
+        put(world, "one", digest="d2")
+        world.supervisor.start("one")
+        assert world.supervisor.state("one").digest == "d2"
+
+
+class TestStop:
+    def test_nothing_runs_afterwards(self, world: World) -> None:
+        put(world, "one")
+        world.supervisor.start("one")
+        before = world.supervisor.state("one")
+        world.supervisor.stop("one")
+        after = world.supervisor.state("one")
+        assert not world.is_alive(before)
+        assert after.phase is ServicePhase.STOPPED
+        assert (after.pid, after.process, after.digest) == (0, "", "")
+
+    def test_not_running_and_not_known_are_no_errors(self, world: World) -> None:
+        put(world, "one")
+        world.supervisor.stop("one")
+        world.supervisor.stop("nobody")
+        assert world.supervisor.state("one").phase is ServicePhase.STOPPED
+        assert world.supervisor.state("nobody").phase is ServicePhase.ABSENT
+
+    def test_other_services_run_on(self, world: World) -> None:
+        put(world, "one")
+        put(world, "two", digest="d2")
+        for name in ("one", "two"):
+            world.supervisor.start(name)
+        before = world.supervisor.state("two")
+        world.supervisor.stop("one")
+        after = world.supervisor.state("two")
+        assert (after.process, after.digest) == (before.process, "d2")
+        assert world.is_alive(after)
+
+
+class TestRestart:
+    def test_there_is_another_process(self, world: World) -> None:
+        put(world, "one")
+        world.supervisor.start("one")
+        before = world.supervisor.state("one")
+        world.supervisor.restart("one")
+        after = world.supervisor.state("one")
+        assert after.process not in ("", before.process)
+        assert after.digest == "d1"
+        assert not world.is_alive(before)
+
+    @pytest.mark.parametrize("is_reloaded", [True, False])
+    def test_it_takes_the_definition_on_the_disk(self, world: World, is_reloaded: bool) -> None:
+        put(world, "one")
+        world.supervisor.start("one")
+        (put if is_reloaded else prepare)(world, "one", digest="d2")
+        world.supervisor.restart("one")
+        assert world.supervisor.state("one").digest == "d2"
+
+    def test_a_stopped_service_is_started(self, world: World) -> None:
+        put(world, "one")
+        world.supervisor.restart("one")
+        assert world.supervisor.state("one").phase in LIVE_PHASES
+
+
+class TestOrphans:
+    def test_what_the_manager_holds_is_no_orphan(self, world: World) -> None:
+        put(world, "one", "child")
+        world.supervisor.start("one")
+        assert world.supervisor.find_orphans("one") == ()
+        assert world.supervisor.find_orphans("nobody") == ()
+
+    def test_what_a_killed_manager_leaves_behind_is_found_by_name(self, world: World) -> None:
+        put(world, "one")
+        put(world, "two")
+        for name in ("one", "two"):
+            world.supervisor.start(name)
+        before = world.supervisor.state("one")
+        world.kill_manager()
+        (orphan,) = world.supervisor.find_orphans("one")
+        assert (orphan.name, orphan.pid, orphan.process, orphan.digest) == (
+            "one",
+            before.pid,
+            before.process,
+            "d1",
+        )
+        assert world.supervisor.find_orphans("nobody") == ()
+
+    def test_the_state_tells_of_them(self, world: World) -> None:
+        put(world, "one")
+        world.supervisor.start("one")
+        world.kill_manager()
+        state = world.supervisor.state("one")
+        assert state.phase is ServicePhase.UNKNOWN
+        assert state.detail
+
+    def test_a_new_manager_does_not_hold_them(self, world: World) -> None:
+        put(world, "one")
+        world.supervisor.start("one")
+        world.kill_manager()
+        world.supervisor.reload()
+        assert world.supervisor.state("one").phase is ServicePhase.STOPPED
+        assert len(world.supervisor.find_orphans("one")) == 1
+
+    def test_once_they_are_ended_the_service_starts_again(self, world: World) -> None:
+        put(world, "one")
+        world.supervisor.start("one")
+        world.kill_manager()
+        for orphan in world.supervisor.find_orphans("one"):
+            assert world.host.end_process(orphan.pid, orphan.process, 5.0)
+        assert world.supervisor.find_orphans("one") == ()
+        assert world.supervisor.state("one").phase is ServicePhase.STOPPED
+        world.supervisor.start("one")
+        assert world.supervisor.state("one").phase in LIVE_PHASES
+        assert world.supervisor.find_orphans("one") == ()
