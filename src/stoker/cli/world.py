@@ -49,17 +49,18 @@ def _supervisor(
         daemon=executable_in(environment, SUPERVISOR_KIND),
         logs=logs_folder(folders),
         is_root=is_root,
-        socket_path=socket_path_for(supervisor_folder(folders), runtime_folder=_runtime_folder()),
+        socket_path=socket_path_for(folders.state, runtime_folder=_runtime_folder(is_root=is_root)),
     )
     return SupervisordSupervisor(host, clock, layout)
 
 
-def _runtime_folder() -> str:
-    """Where a socket may lie when the state folder's path is too long for one."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime and os.path.isdir(runtime):
-        return runtime
-    return f"/tmp/stoker-{os.geteuid()}"
+def _runtime_folder(*, is_root: bool) -> str:
+    """Where a socket lies when the state folder's path is too long for one.
+
+    Never chosen by a variable that differs between a login and a cron job: two Stokers that
+    disagree about the socket would start two daemons.
+    """
+    return "/run/stoker" if is_root else f"/tmp/stoker-{os.geteuid()}"
 
 
 def _connect(host: str, port: int, key: str | None) -> Endpoint:

@@ -15,9 +15,9 @@ from stoker.apply.execute import Tools, roll_back, run_plan
 from stoker.apply.journal import (
     Journal,
     is_complete,
+    list_runs,
     open_journal,
     read_entries,
-    list_runs,
     read_run_plan,
     unfinished_runs,
 )
