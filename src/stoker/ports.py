@@ -17,6 +17,11 @@ from stoker.model.launch import Service, ServiceState
 from stoker.model.plan import Image
 
 
+#: How the name of a temporary file ends that a host writes beside the file which it will replace;
+#: it begins with a dot. One that is found was left by a kill, and is nobody's.
+TEMPORARY_SUFFIX = ".stoker-tmp"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stat:
     """What a path is. ``kind``: file, folder, link or other. ``mode``: permission bits alone.

@@ -90,7 +90,7 @@ class Journal:
         self.free_reserve()
 
 
-def open_journal(host: Host, clock: Clock, folders: Folders, run: str, plan: Plan) -> Journal:
+def open_journal(host: Host, clock: Clock, folders: Folders, *, run: str, plan: Plan) -> Journal:
     """Begin a run: its plan first, then the entry that makes it count. Raises HostError."""
     path = run_plan_path(folders, run)
     host.write_file(path, render_document(plan).encode(), 0o600)

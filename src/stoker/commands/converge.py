@@ -6,6 +6,7 @@ brought to an end first.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from stoker.model.plan import Image, Plan
 from stoker.model.run import Outcome
 from stoker.planning.plan import compare_plans
 from stoker.planning.rollback import before_images, plan_rollback
+from stoker.ports import TEMPORARY_SUFFIX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +95,7 @@ def _reason(rule: str, summary: str, remedy: str) -> str:
 def _run(world: World, plan: Plan) -> str:
     run = _new_run_name(world, plan)
     try:
-        journal = open_journal(world.host, world.clock, world.folders, run, plan)
+        journal = open_journal(world.host, world.clock, world.folders, run=run, plan=plan)
     except NoSpace as error:
         raise Blocked(
             f"the state folder has no room for the journal of this run: {error.summary}",
@@ -162,4 +164,15 @@ def recover(world: World) -> None:
 def _recover_run(world: World, plan: Plan, journal: Journal) -> None:
     text = f"an earlier `stoker {plan.verb}` of {plan.name} was interrupted; recovering"
     world.reporter.emit(Event(kind=EventKind.NOTE, subject=journal.run, text=text))
+    _sweep(world, plan)
     roll_back(_tools(world), journal, lambda: plan_back(world, plan, journal.run))
+
+
+def _sweep(world: World, plan: Plan) -> None:
+    """Remove what a kill in the middle of a write left beside the files of the plan."""
+    for folder in sorted({posixpath.dirname(change.path) for change in plan.changes}):
+        if world.host.stat(folder) is None:
+            continue
+        for name in world.host.list_folder(folder):
+            if name.startswith(".") and name.endswith(TEMPORARY_SUFFIX):
+                world.host.remove_file(posixpath.join(folder, name))

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from stoker.errors import HostError
+from stoker.ports import TEMPORARY_SUFFIX
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a named pipe fails instead of waiting for a reader.
@@ -33,7 +34,7 @@ def replace_file(path: str, content: bytes, *, mode: int, owner: str) -> None:
     folder, name = os.path.split(path)
     make_folders(folder or ".")
     with _opened(folder or ".", _FOLDER) as descriptor, ExitStack() as undo:
-        temporary = f".{secrets.token_hex(8)}.stoker-tmp"
+        temporary = f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
         undo.callback(_discard, temporary, descriptor)
         _write_new(temporary, content, folder=descriptor, mode=mode, owner=owner)
         os.rename(temporary, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)

@@ -7,8 +7,8 @@ it invents nothing: what was never recorded does not exist.
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from types import UnionType
 from typing import TypeVar
 
@@ -39,6 +39,8 @@ _ANSWERS: Mapping[str, type | UnionType] = {
     "commands": str | None,
     "runs": dict,
 }
+#: Of the fields of Stat and CommandResult, as their annotations name them.
+_FIELD_TYPES = {"str": str, "int": int, "bool": bool}
 
 
 class ReplayHost:
@@ -79,7 +81,7 @@ class ReplayHost:
         entry = self._find("bytes", path, spans)
         try:
             content = base64.b64decode(entry["answer"], validate=True)
-        except binascii.Error as error:
+        except ValueError as error:  # binascii.Error is one too
             raise HostError(f"the recording of {path} is damaged") from error
         begin = offset - entry["offset"]
         return content[begin : begin + length]
@@ -146,18 +148,26 @@ def _is_entry(kind: str, entry: Plain) -> bool:
     question = _QUESTIONS.get(kind, {"path": str})
     if not all(isinstance(entry.get(name), wanted) for name, wanted in question.items()):
         return False
-    if not all(isinstance(word, str) for word in entry.get("argv", ())):
-        return False
     if "error" in entry:
-        return isinstance(entry["error"], Mapping)
-    return "answer" in entry and isinstance(entry["answer"], _ANSWERS[kind])
+        return isinstance(entry["error"], Mapping) and _holds_words(entry.get("argv"))
+    if "answer" not in entry or not isinstance(entry["answer"], _ANSWERS[kind]):
+        return False
+    return _holds_words(entry.get("argv")) and _holds_words(entry["answer"])
 
 
-def _build(kind: type[_Value], fields: Mapping[str, Plain]) -> _Value:
-    try:
-        return kind(**fields)
-    except TypeError as error:
-        raise HostError(f"this recording is damaged: {error}") from error
+def _holds_words(value: Plain) -> bool:
+    """Whether a list is one of texts; anything else is not looked into."""
+    return not isinstance(value, list) or all(isinstance(word, str) for word in value)
+
+
+def _build(kind: type[_Value], values: Mapping[str, Plain]) -> _Value:
+    """A value from its recorded fields. Raises HostError for missing, odd or mistyped ones."""
+    wanted = {field.name: _FIELD_TYPES.get(str(field.type), tuple) for field in fields(kind)}
+    if values.keys() != wanted.keys():
+        raise HostError(f"this recording is damaged: it has other fields than a {kind.__name__}")
+    if not all(isinstance(values[name], type_) for name, type_ in wanted.items()):
+        raise HostError(f"this recording is damaged: a field of a {kind.__name__} is mistyped")
+    return kind(**values)
 
 
 def _recorded_error(error: Mapping[str, Plain]) -> HostError:

@@ -1,0 +1,99 @@
+"""Ask NVIDIA's management library about all GPUs and print the answers as one line of JSON.
+
+Run as a child process by the gpus probe and never imported for its answers: the library may hang
+in a sick driver, and then only a process can be ended. Prints ``{"driver_version", "cuda_version",
+"gpus"}`` or ``{"error"}``; what a GPU does not support is null.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+# The library is C behind ctypes without types: what comes out of it is checked by the probe.
+Library = Any
+Handle = Any
+
+
+def main() -> int:
+    """Print the answers; the exit status is 0 also when the library says no."""
+    sys.stdout.write(json.dumps(_read()) + "\n")
+    return 0
+
+
+def _read() -> dict[str, object]:
+    try:
+        import pynvml  # type: ignore[import-untyped]
+    except ImportError as error:
+        return {"error": f"the package nvidia-ml-py is missing: {error}"}
+    try:
+        pynvml.nvmlInit()
+        return read_all(pynvml)
+    except pynvml.NVMLError as error:
+        return {"error": str(error)}
+
+
+def read_all(library: Library) -> dict[str, object]:
+    """Versions and all GPUs."""
+    cuda = _ask(library, library.nvmlSystemGetCudaDriverVersion)
+    # The number is 1000 * major + 10 * minor (nvml.h, NVML_CUDA_DRIVER_VERSION_MAJOR and _MINOR).
+    cuda_version = None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}"
+    count = library.nvmlDeviceGetCount()
+    return {
+        "driver_version": _ask(library, library.nvmlSystemGetDriverVersion),
+        "cuda_version": cuda_version,
+        "gpus": [read_gpu(library, index) for index in range(count)],
+    }
+
+
+def read_gpu(library: Library, index: int) -> dict[str, object]:
+    """One GPU; of one that is lost, nothing but its index."""
+    handle = _ask(library, library.nvmlDeviceGetHandleByIndex, index)
+    memory = _ask(library, library.nvmlDeviceGetMemoryInfo, handle)
+    capability = _ask(library, library.nvmlDeviceGetCudaComputeCapability, handle)
+    pci = _ask(library, library.nvmlDeviceGetPciInfo, handle)
+    return {
+        "index": index,
+        "uuid": _ask(library, library.nvmlDeviceGetUUID, handle),
+        "name": _ask(library, library.nvmlDeviceGetName, handle),
+        "memory_total_bytes": None if memory is None else memory.total,
+        "memory_used_bytes": None if memory is None else memory.used,
+        "compute_capability": None if capability is None else "{}.{}".format(*capability),
+        "pci_bus_id": None if pci is None else _text(pci.busId),
+        "processes": read_processes(library, handle),
+    }
+
+
+def read_processes(library: Library, handle: Handle) -> list[dict[str, int | None]] | None:
+    """The processes that hold memory of a GPU, each once, by pid; None if nobody can say."""
+    kinds = (
+        library.nvmlDeviceGetComputeRunningProcesses,
+        library.nvmlDeviceGetGraphicsRunningProcesses,
+    )
+    answers = [_ask(library, kind, handle) for kind in kinds]
+    if all(answer is None for answer in answers):
+        return None
+    found: Iterable[Any] = (process for answer in answers for process in answer or ())
+    used = {process.pid: process.usedGpuMemory for process in found}
+    return [{"pid": pid, "used_bytes": used[pid]} for pid in sorted(used)]
+
+
+def _ask(library: Library, question: Callable[..., Any], *arguments: object) -> Any:
+    """The answer, or None where this GPU, driver or user gets none."""
+    if None in arguments:
+        return None
+    try:
+        answer = question(*arguments)
+    except library.NVMLError:
+        return None
+    return _text(answer) if isinstance(answer, bytes) else answer
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+if __name__ == "__main__":
+    sys.exit(main())
