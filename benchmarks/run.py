@@ -1,0 +1,306 @@
+"""What Stoker itself costs: start-up, planning, applying nothing, memory and size.
+
+Called by `make bench`. Prints a Markdown table, and JSON with ``--json FILE``. It asserts nothing:
+the targets stand beside the figures for a person to compare. It works in a state folder of its
+own and must never touch the one of the person who runs it; downloads are kept in STOKER_DATA,
+by default where the tests keep theirs. Uses the standard library alone, see :func:`peak_bytes`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+EXAMPLE = PROJECT / "examples" / "smollm2.yaml"
+STOKER = str(Path(sys.executable).with_name("stoker"))
+COMMAND_TIMEOUT_SECONDS = 600
+
+
+class NotMeasured(Exception):
+    """A figure could not be taken; the message says why, in one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the measured commands work: their environment and a copy of the example."""
+
+    folder: Path
+    env: Mapping[str, str]
+    deployment: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """What is measured. ``take`` answers in seconds or bytes and may raise NotMeasured.
+
+    ``target`` is the number of units (ms, or MB of 10**6 bytes) not to exceed, None for the base
+    line that times are compared with. ``how`` says how it is measured.
+    """
+
+    what: str
+    take: Callable[[Place], float]
+    unit: str
+    target: int | None
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A figure and its value in its unit; None with a reason if it was not measured."""
+
+    figure: Figure
+    value: float | None = None
+    reason: str = ""
+
+
+def run(command: Sequence[str], place: Place) -> str:
+    """Run a command to its end and return its stdout. Raises NotMeasured if it fails."""
+    try:
+        ended = subprocess.run(
+            command,
+            cwd=place.folder,
+            env=place.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=COMMAND_TIMEOUT_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotMeasured(str(error)) from error
+    if ended.returncode:
+        said = (ended.stderr or ended.stdout).strip().splitlines() or ["nothing was said"]
+        raise NotMeasured(f"exit status {ended.returncode}: {said[-1]}")
+    return ended.stdout
+
+
+def median_seconds(command: Sequence[str], place: Place, *, runs: int) -> float:
+    """The median wall time of a command, after one run that warms the caches."""
+    run(command, place)
+    return statistics.median(timed(command, place) for _ in range(runs))
+
+
+def timed(command: Sequence[str], place: Place) -> float:
+    """The wall time of one run, in seconds."""
+    started = time.perf_counter()
+    run(command, place)
+    return time.perf_counter() - started
+
+
+def peak_bytes(command: Sequence[str], place: Place) -> int:
+    """The peak resident memory of a command, as the kernel accounts it to the waiting parent.
+
+    The kernel counts the memory of the process that forked it too, up to the exec; so the figure
+    is right only while this program is smaller than what it measures.
+    """
+    child = subprocess.Popen(
+        command,
+        cwd=place.folder,
+        env=place.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise NotMeasured(f"exit status {child.returncode}")
+    return usage.ru_maxrss * 1024
+
+
+def install_bytes(place: Place) -> int:
+    """The size of a base install: this checkout's wheel and all that it depends on.
+
+    It is installed into an empty environment without pip's own copy, at the pinned versions, and
+    every file in its site-packages is counted, compiled modules and the pip that Stoker depends
+    on included.
+    """
+    environment = str(place.folder / "install")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    pins = str(PROJECT / "requirements" / "runtime.txt")
+    build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(place.folder)]
+    target = ["--python", f"{environment}/bin/python", "install"]
+    run([sys.executable, "-m", "venv", "--without-pip", environment], place)
+    run([*pip, *build, str(PROJECT)], place)
+    run([*pip, *target, "--require-hashes", "--requirement", pins], place)
+    run([*pip, *target, "--no-deps", *map(str, place.folder.glob("*.whl"))], place)
+    files = Path(environment).glob("lib/*/site-packages/**/*")
+    return sum(path.lstat().st_size for path in files if path.is_file())
+
+
+def interpreter_seconds(place: Place) -> float:
+    """The start of the interpreter, below which nothing in Python can come."""
+    return median_seconds([sys.executable, "-c", "pass"], place, runs=15)
+
+
+def help_seconds(place: Place) -> float:
+    """The start of the command line."""
+    return median_seconds([STOKER, "--help"], place, runs=15)
+
+
+def plan_seconds(place: Place) -> float:
+    """One whole plan of the example, facts included."""
+    return median_seconds([STOKER, "plan", str(place.deployment)], place, runs=5)
+
+
+def apply_again_seconds(place: Place) -> float:
+    """An apply with nothing to do: the run that warms the caches is the one that serves."""
+    return median_seconds([STOKER, "apply", str(place.deployment)], place, runs=5)
+
+
+def status_bytes(place: Place) -> float:
+    """The peak of `stoker status` while the example serves."""
+    run([STOKER, "apply", str(place.deployment)], place)
+    return statistics.median(peak_bytes([STOKER, "status"], place) for _ in range(5))
+
+
+FIGURES = (
+    Figure(
+        what="start of the interpreter",
+        take=interpreter_seconds,
+        unit="ms",
+        target=None,
+        how="`python -c pass`, median of 15",
+    ),
+    Figure(
+        what="`stoker --help`",
+        take=help_seconds,
+        unit="ms",
+        target=150,
+        how="median of 15",
+    ),
+    Figure(
+        what="`stoker plan` of the example",
+        take=plan_seconds,
+        unit="ms",
+        target=1000,
+        how="median of 5",
+    ),
+    Figure(
+        what="`stoker apply` with nothing to do",
+        take=apply_again_seconds,
+        unit="ms",
+        target=2000,
+        how="median of 5, the example serves",
+    ),
+    Figure(
+        what="`stoker status`, peak memory",
+        take=status_bytes,
+        unit="MB",
+        target=60,
+        how="peak resident set, median of 5, the example serves",
+    ),
+    Figure(
+        what="base install",
+        take=install_bytes,
+        unit="MB",
+        target=60,
+        how="all files in site-packages: the wheel and its dependencies, compiled",
+    ),
+)
+
+#: Units for one second or one byte.
+SCALES = {"ms": 1e3, "MB": 1e-6}
+
+
+@contextmanager
+def own_place() -> Iterator[Place]:
+    """A state folder that vanishes afterwards, and the example on a free port of its own."""
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as name:
+        folder = Path(name)
+        data = os.environ.get("STOKER_DATA") or str(PROJECT / ".cache" / "test-data")
+        env = os.environ | {"STOKER_STATE": str(folder / "state"), "STOKER_DATA": data}
+        deployment = folder / EXAMPLE.name
+        if EXAMPLE.exists():
+            text = re.sub(r"\bport: *\d+", f"port: {free_port()}", EXAMPLE.read_text("utf-8"))
+            deployment.write_text(text, encoding="utf-8")
+        try:
+            yield Place(folder=folder, env=env, deployment=deployment)
+        finally:
+            subprocess.run([STOKER, "down"], env=env, capture_output=True, check=False)
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody listens on right now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def take(figure: Figure, place: Place) -> Row:
+    """Take one figure; that it cannot be taken is an answer too."""
+    print(f"measuring {figure.what} ...", file=sys.stderr)
+    try:
+        return Row(figure=figure, value=figure.take(place) * SCALES[figure.unit])
+    except NotMeasured as reason:
+        return Row(figure=figure, value=None, reason=str(reason))
+
+
+def render_table(rows: Sequence[Row]) -> str:
+    """The figures as a Markdown table; times also as multiples of the interpreter's start."""
+    lines = ["| what | measured | target | of base line | how |", "|---|---|---|---|---|"]
+    for row in rows:
+        figure = row.figure
+        measured = (
+            f"not run: {row.reason}" if row.value is None else f"{row.value:.0f} {figure.unit}"
+        )
+        target = "" if figure.target is None else f"{figure.target} {figure.unit}"
+        cells = (figure.what, measured, target, multiple(row, rows[0]), figure.how)
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def multiple(row: Row, base: Row) -> str:
+    """How many times the base line a time is; empty for what is no time or was not measured."""
+    if row.value is None or not base.value or row.figure.unit != base.figure.unit:
+        return ""
+    return f"{row.value / base.value:.1f} x"
+
+
+def render_json(rows: Sequence[Row]) -> str:
+    """The figures and the machine they were taken on."""
+    machine = {"python": platform.python_version(), "system": platform.platform()}
+    figures = [
+        {
+            "what": row.figure.what,
+            "value": row.value,
+            "unit": row.figure.unit,
+            "target": row.figure.target,
+            "how": row.figure.how,
+            "reason": row.reason,
+        }
+        for row in rows
+    ]
+    return json.dumps(
+        {"machine": machine | {"cores": os.cpu_count()}, "figures": figures}, indent=2
+    )
+
+
+def main() -> None:
+    """Take every figure and print the table."""
+    parser = argparse.ArgumentParser(description="Measure what Stoker itself costs.")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    arguments = parser.parse_args()
+    with own_place() as place:
+        rows = [take(figure, place) for figure in FIGURES]
+    if arguments.json:
+        arguments.json.write_text(render_json(rows) + "\n", encoding="utf-8")
+    print(render_table(rows))
+
+
+if __name__ == "__main__":
+    main()
