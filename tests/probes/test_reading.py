@@ -189,12 +189,22 @@ def test_no_gpu_is_a_value_only_where_it_is_certain() -> None:
 
 
 def test_a_driver_that_hangs_or_crashes_says_so() -> None:
-    hanging = gpu_machine(result("", exit_status=-9, timed_out=True), classes={})
+    classes = {"0000:00:06.0": "0x030200"}
+    hanging = gpu_machine(result("", exit_status=-9, timed_out=True), classes=classes)
     with pytest.raises(HostError, match="did not answer within"):
         gpus.read(hanging, Target())
-    crashing = gpu_machine(result("", exit_status=1, stderr="Traceback\nOops\n"), classes={})
+    crashing = gpu_machine(result("", exit_status=1, stderr="Traceback\nOops\n"), classes=classes)
     with pytest.raises(HostError, match="Oops"):
         gpus.read(crashing, Target())
+
+
+def test_the_driver_is_asked_where_the_bus_shows_no_gpu_of_its_own() -> None:
+    """A container may see the driver's devices and nothing of the bus."""
+    host = gpu_machine(result("", exit_status=1, stderr="asked\n"), classes={})
+    assert "no driver" in gpus.read(host, Target())["nvml"]
+    host.put("/dev/nvidiactl", "")
+    with pytest.raises(HostError, match="asked"):
+        gpus.read(host, Target())
 
 
 def test_the_library_is_asked_in_a_child_with_a_deadline_and_our_import_path() -> None:

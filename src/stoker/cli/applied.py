@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
+from pathlib import Path
 
 from stoker.cli.output import print_text, print_value
 from stoker.commands.apply import Applied
@@ -29,8 +32,23 @@ def print_applied(applied: Applied, *, as_json: bool) -> None:
         lines += [f"  asked   {applied.question}", f"  answer  {answer.strip()}"]
     lines += ["", "Ask it something:", "", _curl(applied), ""]
     lines += _warnings(applied)
-    lines += [f"Stop it with `stoker stop {plan.name}`; remove it with `stoker down {plan.name}`."]
+    stoker = command_name(sys.argv[0])
+    lines += [
+        f"Stop it with `{stoker} stop {plan.name}`; remove it with `{stoker} down {plan.name}`."
+    ]
     print_text("\n".join(lines))
+
+
+def command_name(called_as: str) -> str:
+    """What a person types to call this very program again: its name if the shell finds it."""
+    path = Path(called_as)
+    if path.name != "stoker" or not path.is_file():
+        return f"{Path(sys.executable).name} -m stoker"
+    found = shutil.which("stoker")
+    if found is not None and Path(found).samefile(path):
+        return "stoker"
+    below = path.absolute()
+    return str(below.relative_to(Path.cwd())) if below.is_relative_to(Path.cwd()) else str(below)
 
 
 def _curl(applied: Applied) -> str:

@@ -38,7 +38,7 @@ from stoker.planning.changes import plan_changes
 from stoker.planning.desired import build_service, desired_files, next_generation
 from stoker.planning.explain import explain_files
 from stoker.planning.plan import plan_id
-from stoker.probes.observe import observe
+from stoker.probes.observe import find_probes, observe
 from stoker.spec import parse_deployment
 from stoker.state.documents import (
     list_generations,
@@ -51,6 +51,8 @@ from stoker.weights.plan import model_identity, model_path, plan_model
 #: Whom services run as when Stoker is root and the file names nobody: it exists everywhere and
 #: owns nothing.
 UNPRIVILEGED_USER = "nobody"
+#: The build of an engine that Stoker did not install.
+UNKNOWN_BUILD = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +76,8 @@ def resolve(world: World, source: str, origin: str) -> Resolved:
     table = load_engine_table(deployment.engine.kind)
     user = service_user(world, deployment)
     place = find_place(world, deployment, table)
-    facts = observe_machine(world, place=place, user=user)
+    preparations = _plan_preparations(world, deployment, table)
+    facts = observe_machine(world, place=place, user=user, preparations=preparations)
     return Resolved(
         deployment=deployment,
         source=source,
@@ -83,7 +86,7 @@ def resolve(world: World, source: str, origin: str) -> Resolved:
         launch=build_launch(deployment, facts, table, place),
         user=user,
         model=_identity(world, deployment, facts),
-        preparations=_plan_preparations(world, deployment, table),
+        preparations=preparations,
     )
 
 
@@ -103,7 +106,8 @@ def find_place(world: World, deployment: Deployment, table: EngineTable) -> Plac
         path = environment.removeprefix("path:")
         stat = world.host.stat(path)
         is_folder = stat is not None and stat.kind == "folder"
-        command, build = executable_in(path, table.command) if is_folder else path, "unknown"
+        command = executable_in(path, table.command) if is_folder else path
+        build = UNKNOWN_BUILD
     draft = deployment.draft
     key = deployment.serve.api_key_file
     return Place(
@@ -115,19 +119,42 @@ def find_place(world: World, deployment: Deployment, table: EngineTable) -> Plac
     )
 
 
-def observe_machine(world: World, *, place: Place | None, user: str | None) -> Facts:
-    """All probes, looking at this place."""
+def observe_machine(
+    world: World,
+    *,
+    place: Place | None,
+    user: str | None,
+    preparations: Sequence[Preparation] = (),
+) -> Facts:
+    """What this plan can depend on, looking at this place.
+
+    Starting every Python of the machine to ask its version takes longer than all the rest, so
+    interpreters are looked at only where an environment is to be made, or nothing is planned.
+    """
     folders = world.folders
+    makes_one = any(preparation.kind == "environment" for preparation in preparations)
+    left_out = frozenset() if makes_one or place is None else frozenset({"interpreters"})
     target = Target(
         model_path=place.model_path if place else None,
         draft_path=place.draft_path if place else None,
         folders=(folders.state, folders.environments, folders.models, folders.services),
-        command=(place.command,) if place and world.host.stat(place.command) else (),
+        command=_command_to_ask(world, place),
         user=user,
     )
     return observe(
-        world.host, target, stoker_version=__version__, now_seconds=world.clock.now_seconds()
+        world.host,
+        target,
+        stoker_version=__version__,
+        now_seconds=world.clock.now_seconds(),
+        only=frozenset(probe.id for probe in find_probes()) - left_out,
     )
+
+
+def _command_to_ask(world: World, place: Place | None) -> tuple[str, ...]:
+    """The engine to ask for its version: one of the user's own, whose build we do not know."""
+    if place is None or place.build != UNKNOWN_BUILD or world.host.stat(place.command) is None:
+        return ()
+    return (place.command,)
 
 
 def _path_of(world: World, reference: ModelReference) -> str:
@@ -308,6 +335,7 @@ def judge(world: World, resolved: Resolved) -> tuple[Finding, ...]:
         key_file=_key_file_facts(world, resolved.deployment),
         supervisor=world.supervisor.properties,
         user=resolved.user or world.me,
+        me=world.me,
         folders=world.folders,
     )
     return evaluate_rules(

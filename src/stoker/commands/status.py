@@ -8,7 +8,12 @@ from stoker.model.contract import Verification
 from stoker.model.generation import Generation
 from stoker.model.launch import ServicePhase, ServiceState
 from stoker.model.status import DeploymentStatus, Status
-from stoker.state.documents import list_deployments, read_current, read_verification
+from stoker.state.documents import (
+    choose_deployment,
+    list_deployments,
+    read_current,
+    read_verification,
+)
 from stoker.state.folder import check_state_folder
 
 #: How a phase of the supervisor reads when it is shown alone.
@@ -20,14 +25,15 @@ _WORDS = {
 
 
 def read_status(world: World, name: str | None = None) -> Status:
-    """The status of all deployments, or of one. Raises StateError."""
-    if not check_state_folder(world.host, world.folders, me=world.me):
-        return Status(deployments=())
-    names = list_deployments(world.host, world.folders)
-    shown = [each for each in names if name in (None, each)]
+    """The status of all deployments, or of one. Raises StateError, UsageError for an unknown name."""
+    is_there = check_state_folder(world.host, world.folders, me=world.me)
+    if name is not None:
+        shown: tuple[str, ...] = (choose_deployment(world.host, world.folders, name),)
+    else:
+        shown = list_deployments(world.host, world.folders) if is_there else ()
     return Status(
         deployments=tuple(filter(None, (_read_one(world, each) for each in shown))),
-        interrupted=unfinished_runs(world.host, world.folders),
+        interrupted=unfinished_runs(world.host, world.folders) if is_there else (),
     )
 
 

@@ -68,7 +68,10 @@ def parse_url(url: str) -> tuple[str, int]:
     except ValueError as error:
         raise UsageError(f"{url} is not a URL: {error}") from error
     if parts.scheme != "http" or parts.path.strip("/") not in ("", "v1"):
-        raise UsageError(f"{url} is not of the form http://ADDRESS:PORT")
+        raise UsageError(
+            f"{url} is not of the form http://ADDRESS:PORT",
+            "give the address that the engine itself listens on, without TLS",
+        )
     if host == "localhost":
         host = "127.0.0.1"
     try:
@@ -82,7 +85,10 @@ def _first_published_name(endpoint: Endpoint, url: str) -> str:
     """A foreign server promises whatever name it publishes first."""
     reply = endpoint.exchange(Request(method="GET", path="/v1/models", timeout_seconds=10))
     if reply.error:
-        raise UsageError(f"{url} cannot be reached: {reply.error}")
+        raise UsageError(
+            f"{url} cannot be reached: {reply.error}",
+            "see whether a server runs and listens there",
+        )
     try:
         return str(json.loads(reply.body)["data"][0]["id"])
     except (ValueError, LookupError, TypeError):
