@@ -70,14 +70,13 @@ def _refuse_secret(name: str) -> None:
 
 
 def _check_setting_name(name: str) -> str:
-    bare = name.lstrip("-")
-    if "=" in bare:
-        flag, _, value = bare.partition("=")
-        raise refusal(f"`{name}` is a name and a value in one", f"write `{flag}: {value}`")
+    bare, is_pair, value = name.lstrip("-").partition("=")
+    if not re.fullmatch(_SETTING_PATTERN, bare):
+        raise refusal(f"`{name}` cannot be the name of a flag" if name else "a flag needs a name")
+    if is_pair:
+        raise refusal(f"`{name}` is a name and a value in one", f"write `{bare}: {value}`")
     if bare != name:
         raise refusal("the name of a flag is written without its dashes", f"write `{bare}`")
-    if not re.fullmatch(_SETTING_PATTERN, name):
-        raise refusal(f"`{name}` cannot be the name of a flag")
     _refuse_secret(name)
     return name
 
@@ -93,14 +92,21 @@ def _check_no_parent(value: str) -> str:
     return value
 
 
-def _check_numeric_address(value: str) -> str:
+def _is_numeric_address(text: str) -> bool:
     try:
-        ipaddress.ip_address(value)
+        ipaddress.ip_address(text)
     except ValueError:
+        return False
+    return True
+
+
+def _check_numeric_address(value: str) -> str:
+    if not _is_numeric_address(value):
+        has_port = _is_numeric_address(value.rpartition(":")[0].strip("[]"))
+        hint = "127.0.0.1 for this machine alone, 0.0.0.0 or :: for every network it is in"
         raise refusal(
-            "must be a numeric address",
-            "127.0.0.1 for this machine alone, 0.0.0.0 or :: for every network it is in",
-        ) from None
+            "must be a numeric address", "the port stands in serve.port" if has_port else hint
+        )
     return value
 
 
@@ -117,7 +123,10 @@ def _check_setting_value(value: object) -> object:
     """Speak for the whole union of types, which would name each member in an error of its own."""
     items = value if isinstance(value, list) else [value]
     if any(isinstance(item, (list, dict)) for item in items):
-        raise refusal("must be text, a number, true, false or a list of these")
+        raise refusal(
+            "must be text, a number, true, false or a list of these",
+            "a flag that takes JSON gets it as text, in quotes",
+        )
     if any(isinstance(item, float) and not math.isfinite(item) for item in items):
         raise refusal("must be a finite number")
     if isinstance(value, list) and None in value:
@@ -183,7 +192,7 @@ Reference = Annotated[
 class Engine(Part):
     """Which engine serves the model, and what is set explicitly."""
 
-    kind: str = Field(description="The engine: llamacpp, sglang or vllm")
+    kind: str = Field(min_length=1, description="The engine: llamacpp, sglang or vllm")
     environment: Annotated[
         str,
         _text(r"^(embedded|path:/.+)$", "must be embedded or path:/absolute/path"),

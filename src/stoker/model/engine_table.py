@@ -14,7 +14,7 @@ from stoker.model.finding import Source
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingRow:
-    """How the engine names one thing that Stoker sets.
+    """How the engine names one thing that Stoker sets, or heeds where the deployment sets it.
 
     ``id`` is our name (``context_tokens``), ``flag`` the engine's. ``kind`` is ``flag``, or
     ``env`` where the engine reads a variable instead; then ``flag`` is the variable's name.
