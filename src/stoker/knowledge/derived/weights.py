@@ -1,0 +1,110 @@
+"""The weights: are they there, whole, of the right kind, long enough and pinned?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from stoker.knowledge.derived.case import Case
+from stoker.knowledge.engines import load_model_packages
+from stoker.model.engine_table import ModelPackage
+from stoker.model.facts import Plain, Unknown
+from stoker.model.plan import Preparation
+
+_COMMIT = re.compile(r"^[0-9a-f]{40}$")
+_FINE: Mapping[str, Plain] = {"is_missing": False, "is_truncated": False, "is_wrong_format": False}
+
+
+def weights_paths(case: Case) -> dict[str, str]:
+    """Where the weights lie by the probe that looks at them: ``model``, maybe ``draft``."""
+    rows = {"model": "model_path", "draft": "draft_path"}
+    flags = {probe: case.table.settings[row].flag for probe, row in rows.items()}
+    values = {setting.name: setting.value for setting in case.launch.settings}
+    found = {probe: values.get(flag) for probe, flag in flags.items()}
+    return {probe: path for probe, path in found.items() if path}
+
+
+def preparation_of(case: Case, path: str) -> Preparation | None:
+    """The preparation that will bring these weights, if one will."""
+    return next(
+        (each for each in case.preparations if f"{path}/".startswith(f"{each.target}/")), None
+    )
+
+
+def fetched_bytes(case: Case, probe: str, preparation: Preparation) -> int:
+    """How large the weights will be once they are fetched.
+
+    What a preparation writes is more where they come inside a package, and less where a part of
+    them is here already.
+    """
+    deployment = case.deployment
+    reference = deployment.draft if probe == "draft" else deployment.model
+    package = _find_package(reference.ref) if reference else None
+    if package is not None:
+        return package.member_bytes
+    files: Mapping[str, int] = preparation.details.get("files") or {}
+    return sum(size for size in files.values() if size > 0) or preparation.size_bytes
+
+
+def derive_weights(case: Case, probe: str) -> dict[str, Plain]:
+    """What is wrong with the weights of one probe; nothing where they are still to be fetched."""
+    path = weights_paths(case).get(probe)
+    if path is None or preparation_of(case, path) is not None:
+        return {**_FINE, "path": path}
+    seen = case.facts.read(probe)
+    if isinstance(seen, Unknown):
+        return {**dict.fromkeys(_FINE, seen), "path": path}
+    kind = seen.get("format")
+    reason = seen.get("reason") or ""
+    is_truncated = seen.get("is_truncated", False)
+    return {
+        "path": path,
+        "is_missing": kind == "missing",
+        "is_truncated": Unknown(reason=reason) if is_truncated is None else is_truncated,
+        "is_wrong_format": kind not in ("missing", *case.table.formats),
+        "format": f"not readable ({reason})" if kind == "unknown" else kind,
+        "wanted_format": " or ".join(case.table.formats),
+        "reason": reason,
+    }
+
+
+def derive_context(case: Case) -> dict[str, Plain]:
+    """Whether a longer request is promised than the model was trained for."""
+    asked_tokens = case.deployment.serve.context_tokens
+    if asked_tokens is None:
+        return {"is_too_long": False}
+    model_tokens = case.facts.read("model.context_length")
+    if not isinstance(model_tokens, int):
+        return {"is_too_long": Unknown(reason="the model's own context length is not known")}
+    return {
+        "is_too_long": asked_tokens > model_tokens,
+        "asked_tokens": asked_tokens,
+        "model_tokens": model_tokens,
+    }
+
+
+def derive_unpinned(case: Case) -> list[str]:
+    """What to say about each reference that may mean other weights tomorrow."""
+    deployment = case.deployment
+    references = [reference for reference in (deployment.model, deployment.draft) if reference]
+    return [sentence for reference in references for sentence in _unpinned(reference.ref)]
+
+
+def _unpinned(ref: str) -> Iterator[str]:
+    kind, _, rest = ref.partition(":")
+    if kind == "hf":
+        _, _, revision = rest.partition("@")
+        if not _COMMIT.match(revision):
+            yield f"{ref} names no commit"
+    elif kind == "package" and _find_package(ref) is None:
+        yield f"no digest is known for {ref}"
+
+
+def _find_package(ref: str) -> ModelPackage | None:
+    """The pinned package that a reference means, if it means one."""
+    kind, _, rest = ref.partition(":")
+    name, _, version = rest.partition("==")
+    known = load_model_packages().get(re.sub(r"[-_.]+", "-", name).lower())
+    if kind != "package" or known is None or version not in ("", known.requirement.version):
+        return None
+    return known

@@ -1,0 +1,148 @@
+"""Engine tables, environments and pinned packages, from our data files.
+
+Called by the command layer, which hands the tables to the adapters: those know no policy. A new
+engine, a new build or a new package is a file or a row under ``data``; nothing here names one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+
+from stoker.errors import DataError, UsageError
+from stoker.knowledge.datafiles import check_source, list_data, read_json, read_text, read_toml
+from stoker.knowledge.structure import structure
+from stoker.model.engine_table import (
+    EngineTable,
+    EnvironmentRecipe,
+    FlagCatalogue,
+    ModelPackage,
+    Requirement,
+    SettingRow,
+)
+from stoker.model.facts import Plain
+
+_PHASES = ("starting", "loading-weights", "allocating", "warming-up", "listening", "failed")
+_SHA256 = re.compile(r"^[0-9a-f]{64}$")
+_PLACEHOLDER = re.compile(r"@(?:build|version:([A-Za-z0-9._-]+))@")
+
+
+def engine_kinds() -> tuple[str, ...]:
+    """The engines that there is a table for, sorted."""
+    return list_data("engines", ".toml")
+
+
+@cache
+def load_engine_table(kind: str) -> EngineTable:
+    """What is known about an engine. Raises UsageError for one that nobody described."""
+    if kind not in engine_kinds():
+        known = ", ".join(engine_kinds())
+        raise UsageError(f"there is no engine named {kind}", f"Stoker knows: {known}")
+    where = f"engines/{kind}.toml"
+    return parse_engine_table(read_toml(where), where=where)
+
+
+def parse_engine_table(data: Mapping[str, Plain], *, where: str) -> EngineTable:
+    """A table from its TOML form, with the environment and catalogue that it names. DataError."""
+    rows = structure(tuple[SettingRow, ...], data.get("settings"), where=f"{where}: settings")
+    named = {
+        "settings": {row.id: row for row in rows},
+        "embedded": load_environment(str(data.get("embedded"))),
+        "catalogue": load_catalogue(str(data.get("kind")), str(data.get("catalogue"))),
+    }
+    table = structure(EngineTable, {**data, **named}, where=where)
+    _check_table(table, rows, where)
+    return table
+
+
+@cache
+def load_catalogue(kind: str, build: str) -> FlagCatalogue:
+    """All flags of one build of an engine. Raises DataError."""
+    where = f"flags/{kind}/{build}.json"
+    catalogue = structure(FlagCatalogue, read_json(where), where=where)
+    check_source(catalogue.source, where=where)
+    if (catalogue.engine, catalogue.build) != (kind, build):
+        raise DataError(f"{where}: describes {catalogue.engine} {catalogue.build}")
+    return catalogue
+
+
+@cache
+def load_environment(name: str) -> EnvironmentRecipe:
+    """The recipe of an environment, its launchers' texts complete. Raises DataError."""
+    where = f"environments/{name}.toml"
+    return parse_environment(read_toml(where), where=where)
+
+
+def parse_environment(data: Mapping[str, Plain], *, where: str) -> EnvironmentRecipe:
+    """A recipe from its TOML form, where launchers are names of files. Raises DataError."""
+    recipe = structure(EnvironmentRecipe, data, where=where)
+    check_source(recipe.source, where=where)
+    for requirement in recipe.requirements:
+        _check_requirement(requirement, where)
+    launchers = {
+        command: _fill_launcher(file, recipe, where) for command, file in recipe.launchers.items()
+    }
+    return replace(recipe, launchers=launchers)
+
+
+@cache
+def load_model_packages() -> Mapping[str, ModelPackage]:
+    """The pinned packages that ship a model, by name. Raises DataError."""
+    where = "packages.toml"
+    rows = read_toml(where).get("package")
+    packages = structure(dict[str, ModelPackage], rows, where=where)
+    for name, package in packages.items():
+        check_source(package.source, where=f"{where}: {name}")
+        _check_requirement(package.requirement, f"{where}: {name}")
+        if package.requirement.name != name or not _SHA256.match(package.member_sha256):
+            raise DataError(f"{where}: {name}: the name or the file's digest is wrong")
+    return packages
+
+
+def _fill_launcher(file: str, recipe: EnvironmentRecipe, where: str) -> str:
+    """The program's text with ``@build@`` and ``@version:NAME@`` replaced from the recipe."""
+    versions: Mapping[str | None, str] = {
+        None: recipe.build,
+        **{requirement.name: requirement.version for requirement in recipe.requirements},
+    }
+
+    def fill(found: re.Match[str]) -> str:
+        if found[1] not in versions:
+            raise DataError(f"{where}: {file} names {found[0]}, which the recipe does not pin")
+        return versions[found[1]]
+
+    return _PLACEHOLDER.sub(fill, read_text(f"launchers/{file}"))
+
+
+def _check_requirement(requirement: Requirement, where: str) -> None:
+    digests = requirement.sha256
+    if not digests or not all(_SHA256.match(digest) for digest in digests):
+        raise DataError(f"{where}: {requirement.name} needs SHA-256 digests in hexadecimal")
+
+
+def _check_table(table: EngineTable, rows: Sequence[SettingRow], where: str) -> None:
+    if len(table.settings) != len(rows):
+        raise DataError(f"{where}: two settings have the same id")
+    for row in rows:
+        check_source(row.source, where=f"{where}: {row.id}")
+        if row.kind not in ("flag", "env") or not row.reason:
+            raise DataError(f"{where}: {row.id}: a setting is flag or env, and has a reason")
+    for phase in table.phases:
+        if phase.phase not in _PHASES or not _matches(phase.pattern, phase.example, where):
+            raise DataError(f"{where}: the phase {phase.title!r} does not match its own example")
+    for flag in (*(row.flag for row in rows if row.kind == "flag"), *_reserved_flags(table)):
+        if table.catalogue.find(flag) is None:
+            raise DataError(f"{where}: {flag} is not in the catalogue {table.catalogue.build}")
+
+
+def _reserved_flags(table: EngineTable) -> tuple[str, ...]:
+    return tuple(reserved.flag for reserved in table.reserved)
+
+
+def _matches(pattern: str, example: Plain, where: str) -> bool:
+    try:
+        return re.search(pattern, example) is not None
+    except re.error as error:
+        raise DataError(f"{where}: {pattern!r} is not a pattern: {error}") from error
