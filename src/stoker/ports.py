@@ -16,7 +16,6 @@ from stoker.model.event import Event
 from stoker.model.launch import Service, ServiceState
 from stoker.model.plan import Image
 
-
 #: How the name of a temporary file ends that a host writes beside the file which it will replace;
 #: it begins with a dot. One that is found was left by a kill, and is nobody's.
 TEMPORARY_SUFFIX = ".stoker-tmp"

@@ -7,18 +7,23 @@ another process has open would give two locks.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from stoker.errors import AccessDenied, HostError, LockHeld, NoSpace
+from stoker.errors import LockHeld, StateError
 
 
 @contextmanager
 def hold_lock(path: str, *, verb: str, now_text: str) -> Iterator[None]:
-    """Hold the lock for the block. Raises LockHeld with pid, verb and since when, at once."""
+    """Hold the lock for the block.
+
+    Raises LockHeld with pid, verb and since when, at once, or StateError where no file can be
+    written.
+    """
     descriptor = _open(path)
     try:
         try:
@@ -29,8 +34,9 @@ def hold_lock(path: str, *, verb: str, now_text: str) -> Iterator[None]:
                 "wait until it has finished, or look with `stoker status`",
             ) from None
         holder = {"pid": os.getpid(), "verb": verb, "since": now_text}
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(holder).encode(), 0)
+        with _explaining(path):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(holder).encode(), 0)
         yield
     finally:
         os.close(descriptor)
@@ -38,13 +44,21 @@ def hold_lock(path: str, *, verb: str, now_text: str) -> Iterator[None]:
 
 def _open(path: str) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
+    with _explaining(path):
         return os.open(path, flags, 0o600)
-    except PermissionError as error:
-        raise AccessDenied(f"{path} cannot be opened: {error.strerror}") from error
+
+
+@contextmanager
+def _explaining(path: str) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        kind = NoSpace if error.errno == 28 else HostError
-        raise kind(f"{path} cannot be opened: {error.strerror}") from error
+        hint = (
+            "free some space on its file system"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT)
+            else "choose another state folder with STOKER_STATE=/path"
+        )
+        raise StateError(f"the lock {path} cannot be taken: {error.strerror}", hint) from error
 
 
 def _read_holder(descriptor: int) -> str:

@@ -54,13 +54,10 @@ def run() -> None:
 
         print_error(error, as_json="--json" in sys.argv)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        sys.exit(ExitCode.INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our output left (`| head`); there is nobody to tell.
-        sys.stderr.close()
-        sys.exit(ExitCode.DONE)
+    except SystemExit as ending:
+        if ending.code == ExitCode.INTERRUPTED:  # Typer's word for a KeyboardInterrupt
+            sys.stderr.write("interrupted\n")
+        raise
     except Exception:
         traceback.print_exc()
         sys.stderr.write("error: this is a bug in Stoker; please report the lines above\n")
@@ -178,7 +175,7 @@ def plan(
     else:
         print_text(render_plan(planned.plan))
         if not planned.plan.is_empty and not planned.plan.blocked_by:
-            print_text(f"To do exactly this: stoker apply {out or planned.path}")
+            print_text(f"\nTo do exactly this: stoker apply {out or planned.path}")
     if planned.plan.blocked_by:
         raise typer.Exit(ExitCode.BLOCKED)
     if exit_code and not planned.plan.is_empty:
@@ -245,7 +242,7 @@ def logs(
     as_json: AsJson = False,
 ) -> None:
     """Show what the engine wrote."""
-    from stoker.cli.output import print_text, print_value
+    from stoker.cli.output import print_chunk, print_text, print_value
     from stoker.commands.logs import follow_logs, read_logs
 
     with _world(as_json=as_json) as world:
@@ -256,8 +253,8 @@ def logs(
         if found:
             print_text("\n".join(found))
         for text in follow_logs(world, name) if follow else ():
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            if not print_chunk(text):
+                return
 
 
 @app.command()

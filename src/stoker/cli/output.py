@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 from stoker.errors import Blocked, RollbackFailed, SpecError, StalePlan, StokerError
@@ -11,8 +12,22 @@ from stoker.model.document import render_document
 
 def print_text(text: str) -> None:
     """A result for a person."""
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
-    sys.stdout.flush()
+    print_chunk(text if text.endswith("\n") else text + "\n")
+
+
+def print_chunk(text: str) -> bool:
+    """A part of a result that is still coming; whether anybody reads it.
+
+    The reader may have left (`| head`). That is no failure of ours, and there is nobody to tell.
+    """
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is left in the buffer would fail again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
 
 
 def print_value(value: object) -> None:

@@ -90,7 +90,10 @@ def parse_plan(text: str, path: str) -> Plan:
     try:
         return parse_document(text, Plan)
     except StateError as error:
-        raise UsageError(f"{path} is not a plan that can be applied: {error.summary}") from error
+        raise UsageError(
+            f"{path} is not a plan that can be applied: {error.summary}",
+            "make a new one with `stoker plan FILE`",
+        ) from error
 
 
 def find_plan(world: World, plan_id: str) -> Plan:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from stoker.commands.resolve import plan_deployment, resolve
 from stoker.commands.world import World
-from stoker.errors import HostError, UsageError
+from stoker.errors import HostError, StateError, UsageError
 from stoker.model.document import render_document
+from stoker.model.facts import Facts
 from stoker.model.plan import Plan
 from stoker.state.documents import write_facts, write_plan
 
@@ -30,8 +31,15 @@ def plan_file(world: World, path: str) -> Planned:
     world.open_state()
     resolved = resolve(world, read_file(path), path)
     plan = plan_deployment(world, resolved, origin=path)
-    write_facts(world.host, world.folders, resolved.facts)
-    return Planned(plan=plan, path=write_plan(world.host, world.folders, plan))
+    return Planned(plan=plan, path=_save(world, resolved.facts, plan))
+
+
+def _save(world: World, facts: Facts, plan: Plan) -> str:
+    try:
+        write_facts(world.host, world.folders, facts)
+        return write_plan(world.host, world.folders, plan)
+    except HostError as error:
+        raise StateError(f"the plan cannot be saved: {error.summary}", error.hint) from error
 
 
 def write_plan_file(world: World, plan: Plan, path: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from stoker.commands.converge import Converged, converge, exclusive
 from stoker.commands.resolve import (
@@ -34,12 +35,12 @@ from stoker.state.documents import (
     list_generations,
     read_generation,
 )
+from stoker.state.folder import check_state_folder
 
 
 def start_deployment(world: World, name: str | None) -> Converged:
     """Get the generation in force running and verified."""
-    chosen = choose_deployment(world.host, world.folders, name)
-    with exclusive(world, "start"):
+    with _exclusive_for(world, name, verb="start") as chosen:
         return converge(
             world, lambda: _plan_known(world, require_current(world, chosen), verb="start")
         )
@@ -47,31 +48,41 @@ def start_deployment(world: World, name: str | None) -> Converged:
 
 def rollback_deployment(world: World, name: str | None, number: int | None) -> Converged:
     """Bring an earlier generation back, under a new number, verified like any start."""
-    chosen = choose_deployment(world.host, world.folders, name)
+    with _exclusive_for(world, name, verb="rollback") as chosen:
 
-    def make_plan() -> Plan:
-        target = _earlier_generation(world, chosen, number)
-        return _plan_known(world, target, verb="rollback")
+        def make_plan() -> Plan:
+            target = _earlier_generation(world, chosen, number)
+            return _plan_known(world, target, verb="rollback")
 
-    with exclusive(world, "rollback"):
         return converge(world, make_plan)
 
 
 def stop_deployment(world: World, name: str | None) -> Converged:
     """Stop the service; everything stays for `stoker start`."""
-    chosen = choose_deployment(world.host, world.folders, name)
-    with exclusive(world, "stop"):
+    with _exclusive_for(world, name, verb="stop") as chosen:
         return converge(world, lambda: _plan_settled(world, chosen, verb="stop", files={}))
 
 
 def remove_deployment(world: World, name: str | None) -> Converged:
     """Stop the service and remove what apply made; weights and environments stay."""
-    chosen = choose_deployment(world.host, world.folders, name)
-    with exclusive(world, "down"):
+    with _exclusive_for(world, name, verb="down") as chosen:
         return converge(
             world,
             lambda: _plan_settled(world, chosen, verb="down", files=_files_to_go(world, chosen)),
         )
+
+
+@contextmanager
+def _exclusive_for(world: World, name: str | None, *, verb: str) -> Iterator[str]:
+    """The state folder for this verb alone, and the deployment that is meant.
+
+    It is chosen after the recovery of an unfinished run, which may have brought it back or taken
+    it away. Raises UsageError when it is not clear which, and then leaves a new machine as it is.
+    """
+    if not check_state_folder(world.host, world.folders, me=world.me):
+        choose_deployment(world.host, world.folders, name)
+    with exclusive(world, verb):
+        yield choose_deployment(world.host, world.folders, name)
 
 
 def _plan_known(world: World, generation: Generation, *, verb: str) -> Plan:

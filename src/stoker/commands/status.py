@@ -25,7 +25,7 @@ _WORDS = {
 
 
 def read_status(world: World, name: str | None = None) -> Status:
-    """The status of all deployments, or of one. Raises StateError, UsageError for an unknown name."""
+    """The status of all deployments, or of one. Raises StateError or UsageError."""
     is_there = check_state_folder(world.host, world.folders, me=world.me)
     if name is not None:
         shown: tuple[str, ...] = (choose_deployment(world.host, world.folders, name),)

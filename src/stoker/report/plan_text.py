@@ -54,12 +54,17 @@ def _sign(change: Change) -> str:
 
 
 def render_diff(change: Change) -> list[str]:
-    """The lines that differ; for a new or secret file only how many there are."""
+    """The lines that differ; all lines of a new file, but for documents of our own.
+
+    Of a secret nothing is shown.
+    """
     before, after = change.before, change.after
     if after is None or (after.content is None):
         return []
+    lines = after.content.splitlines()
     if before is None or before.content is None:
-        return [f"{len(after.content.splitlines())} lines, mode {after.mode:04o}"]
+        shown = [] if change.path.endswith(".json") else [f"+ {line}" for line in lines]
+        return [f"{len(lines)} lines, mode {after.mode:04o}", *shown]
     differing = difflib.unified_diff(
         before.content.splitlines(), after.content.splitlines(), lineterm="", n=0
     )

@@ -39,7 +39,9 @@ def check_state_folder(host: ReadableHost, folders: Folders, *, me: str) -> bool
     try:
         stat = host.stat(path)
     except AccessDenied as error:
-        raise StateError(f"the state folder {path} may not be entered: {error.summary}") from error
+        raise StateError(
+            f"the state folder {path} may not be entered: {error.summary}", error.hint
+        ) from error
     if stat is None:
         return False
     if stat.kind != "folder":

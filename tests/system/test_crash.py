@@ -1,0 +1,122 @@
+"""kill -9 of Stoker at any effect, for real: the next one ends in before or after, never between.
+
+With FULL=1 in the environment every moment is tried, and a second kill in each recovery.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.system.runner import NAME, PATIENCE_SECONDS, Look, Stoker, edit
+
+DRIVER = Path(__file__).parent / "crash_driver.py"
+IS_FULL = os.environ.get("FULL") == "1"
+#: Where a run is killed by default, as parts of it: while it writes, while it activates, at its
+#: very end.
+PARTS = (0.4, 0.8, 0.97)
+
+#: What is so before, and the verb that is killed: words of the command, FILE for the deployment.
+SCENARIOS: dict[str, tuple[str, ...]] = {
+    "first apply": ("apply", "FILE"),
+    "apply over another": ("apply", "FILE"),
+    "down": ("down",),
+}
+KILLED = -signal.SIGKILL
+
+
+@pytest.mark.timeout(7200 if IS_FULL else 120, func_only=True)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_killed_anywhere(stoker: Stoker, small: str, *, scenario: str) -> None:
+    before, after, total = rehearse(stoker, small, scenario)
+    moments = range(1, total + 1) if IS_FULL else [round(part * total) for part in PARTS]
+    verb = words_of(scenario, small)
+    for moment in moments:
+        if stoker.look() != before:
+            prepare(stoker, small, scenario)
+            assert stoker.look() == before
+        assert drive(stoker, str(moment), *verb).returncode == KILLED, f"at {moment} of {total}"
+        told = stoker.succeed("status", "--json").document["interrupted"]
+        assert told == (stoker.runs()[-1:] if stoker.is_interrupted() else [])
+        if IS_FULL:
+            drive(stoker, str(1 + moment * 7 % total), "recover")
+        assert drive(stoker, "0", "recover").returncode == 0
+        assert stoker.look() in (before, after), f"between, after a kill at {moment} of {total}"
+        assert not stoker.is_interrupted()
+
+
+@pytest.mark.parametrize("moment", ["before reload", "after start"])
+def test_same_verb_again(stoker: Stoker, small: str, *, moment: str) -> None:
+    """Whoever repeats the command gets what was wanted."""
+    assert drive(stoker, moment, "apply", small).returncode == KILLED
+    assert "was cut short" in stoker.succeed("status").stdout
+    again = stoker.succeed("apply", small)
+    assert f"an earlier `stoker apply` of {NAME} was interrupted; recovering" in again.stderr
+    assert stoker.status()["verified"]
+    assert stoker.succeed("status", "--json").document["interrupted"] == []
+    assert len(stoker.engines()) == 1
+
+
+@pytest.mark.parametrize("verb", ["stop", "down", "rollback"])
+def test_other_verb_recovers_as_well(stoker: Stoker, small: str, *, verb: str) -> None:
+    """A first apply that was killed before anybody could know of it leaves nothing behind."""
+    assert drive(stoker, "after make_folder", "apply", small).returncode == KILLED
+    assert drive(stoker, "before reload", "apply", small).returncode == KILLED
+    assert stoker.is_interrupted()
+    ended = stoker.run(verb)
+    assert ended.exit_code == 2
+    assert "there is no deployment yet" in ended.error
+    assert not stoker.is_interrupted()
+    assert stoker.look() == Look()
+
+
+def test_down_that_was_killed_is_begun_again(running: Stoker) -> None:
+    """The pointer is gone first, and yet the next `down` finds what is to go."""
+    assert drive(running, "before stop", "down").returncode == KILLED
+    running.succeed("down")
+    assert running.look() == Look()
+    assert not running.daemons()
+
+
+def rehearse(stoker: Stoker, file: str, scenario: str) -> tuple[Look, Look, int]:
+    """How it is before and after, and how many moments there are between."""
+    prepare(stoker, file, scenario)
+    before = stoker.look()
+    done = drive(stoker, "0", *words_of(scenario, file))
+    assert done.returncode == 0, done.stderr
+    return before, stoker.look(), int(done.stdout)
+
+
+def prepare(stoker: Stoker, file: str, scenario: str) -> None:
+    """Make it as it is before, from whatever it is now."""
+    if stoker.succeed("status", "--json").document["deployments"]:
+        stoker.succeed("down")
+    edit(file, {"serve.context_tokens": 256})
+    if scenario != "first apply":
+        stoker.succeed("apply", file)
+    if scenario == "apply over another":
+        edit(file, {"serve.context_tokens": 512})
+
+
+def words_of(scenario: str, file: str) -> Sequence[str]:
+    """The verb of a scenario, with its file."""
+    return [file if word == "FILE" else word for word in SCENARIOS[scenario]]
+
+
+def drive(stoker: Stoker, when: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a verb that is killed at a moment."""
+    return subprocess.run(
+        [sys.executable, str(DRIVER), when, *words],
+        env=stoker.env,
+        cwd=stoker.place,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )

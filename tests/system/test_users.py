@@ -1,0 +1,89 @@
+"""Who runs what: nothing that serves may be root, and nobody needs to be root to serve."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PROJECT
+from tests.system.conftest import NewStoker
+from tests.system.runner import Stoker, ask, free_port, write_small
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+
+AS_NOBODY = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
+
+
+def test_service_of_root_runs_as_nobody(
+    new_stoker: NewStoker, tmp_path: Path, open_data: Path
+) -> None:
+    """From nothing, in a folder that every user may enter, and free of this checkout."""
+    key = tmp_path / "key"
+    key.write_text("a-key\n")
+    changes = {"service.user": None, "serve.api_key_file": str(key)}
+    stoker = new_stoker(data=open_data)
+    stoker.succeed("apply", write_small(tmp_path, changes, port=free_port()))
+    (engine,) = stoker.engines()
+    nobody = pwd.getpwnam("nobody")
+    assert engine.user_id == nobody.pw_uid
+    copy = stoker.key_copy().stat()
+    assert (copy.st_mode & 0o7777, copy.st_uid) == (0o400, nobody.pw_uid)
+    assert ask(stoker.status()["url"], key="a-key")[0] == 200
+    for process in (engine, *stoker.daemons()):
+        assert str(PROJECT) not in process.places()
+        assert sys.prefix not in process.places()
+
+
+@pytest.fixture
+def unprivileged(new_stoker: NewStoker) -> Iterator[Stoker]:
+    """A Stoker of the user nobody, on an interpreter that this user may run."""
+    with tempfile.TemporaryDirectory(prefix="stoker-test-", dir="/var/tmp") as name:
+        place = Path(name)
+        os.chown(place, pwd.getpwnam("nobody").pw_uid, -1)
+        stoker = new_stoker(place / "state", prefix=AS_NOBODY)
+        stoker.place = place
+        stoker.env["HOME"] = name
+        stoker.env["PYTHONPATH"] = f"{PROJECT / 'src'}:{sysconfig.get_path('platlib')}"
+        stoker.python = next(map(str, stoker.data.rglob("llamacpp-*/bin/python")))
+        if _said(stoker, "-c", "import stoker.cli.world; print('works')") != "works":
+            pytest.skip("nobody cannot run this checkout")
+        yield stoker
+        stoker.close()
+
+
+def test_nobody_serves_without_root(unprivileged: Stoker) -> None:
+    file = write_small(unprivileged.place, {"service.user": None}, port=free_port())
+    unprivileged.succeed("apply", file)
+    users = {process.user_id for process in (*unprivileged.engines(), *unprivileged.daemons())}
+    assert users == {pwd.getpwnam("nobody").pw_uid}
+    assert ask(unprivileged.status()["url"])[0] == 200
+    unprivileged.succeed("down")
+    assert not unprivileged.daemons()
+
+
+def test_nobody_cannot_use_a_folder_of_root(unprivileged: Stoker) -> None:
+    place = unprivileged.place
+    closed = place / "closed"
+    closed.mkdir(mode=0o700)
+    unprivileged.env["STOKER_STATE"] = str(closed / "state")
+    assert "this user may not" in unprivileged.refuse(2, "up")
+    closed.chmod(0o755)
+    assert "this user may not" in unprivileged.refuse(2, "up")
+    unprivileged.env["STOKER_STATE"] = str(closed)
+    assert "belongs to root, and this is nobody" in unprivileged.refuse(2, "up")
+
+
+def _said(stoker: Stoker, *words: str) -> str:
+    argv = [*AS_NOBODY, stoker.python, *words]
+    done = subprocess.run(
+        argv, env=stoker.env, cwd=stoker.place, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip()
