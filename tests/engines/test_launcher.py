@@ -208,7 +208,7 @@ def test_a_signal_ends_it_cleanly(
     with serving(environment, tmp_path / "log", "--model", str(model), *SMALL) as server:
         assert server.stop(number) == 0
     lines = server.log.read_text().splitlines()
-    assert lines[-1] == f"llama-server: stopped {server.url}"
+    assert f"llama-server: stopped {server.url}" in lines
     assert read_phase(lines, TABLE).phase == "listening"
 
 

@@ -271,7 +271,7 @@ one_change = st.one_of(
 
 
 @given(data=st.data(), deployment=deployments, changes=st.lists(one_change, max_size=3))
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_edited_file_parses_to_the_deployment_with_the_changes(
     data: st.DataObject, deployment: Deployment, changes: list[tuple[str, Any]]
 ) -> None:
@@ -302,7 +302,7 @@ groups = st.dictionaries(names, st.dictionaries(names, values, max_size=3) | val
         st.lists(names, min_size=1, max_size=3).map(".".join), values | st.none(), max_size=3
     ),
 )
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_file_of_plain_values_can_be_changed(
     data: st.DataObject, before: dict[str, Any], changes: dict[str, Any]
 ) -> None:

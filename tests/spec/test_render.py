@@ -29,7 +29,7 @@ def says(text: str) -> Any:
 
 
 @given(deployment=deployments)
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_rendered_deployment_parses_to_the_same(deployment: Deployment) -> None:
     text = render_deployment(deployment)
     assert parse_deployment(text, "test", engine_kinds=ENGINE_KINDS) == deployment
@@ -50,7 +50,7 @@ def test_a_value_behind_its_colon_is_one_line(value: Any) -> None:
 
 
 @given(data=st.data(), value=st.dictionaries(keys, values, min_size=1, max_size=3))
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_same_values_can_be_written_in_many_ways(data: st.DataObject, value: Any) -> None:
     assert repr(says(data.draw(written(value)))) == repr(value)
 

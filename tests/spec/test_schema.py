@@ -67,6 +67,15 @@ def test_unknown_keys_are_refused_everywhere() -> None:
     assert all(part["additionalProperties"] is False for part in parts)
 
 
+def test_names_of_settings_and_variables_are_checked() -> None:
+    named = [part for part in every_part(SCHEMA) if "patternProperties" in part]
+    assert len(named) == 2
+    for part in named:
+        (pattern,) = part["patternProperties"]
+        assert part["additionalProperties"] is False
+        assert not re.search(pattern, "--flag")
+
+
 def test_every_pattern_has_words_for_editors() -> None:
     for part in every_part(SCHEMA):
         if isinstance(part.get("pattern"), str) and "type" in part:

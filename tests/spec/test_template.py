@@ -92,7 +92,9 @@ def test_a_path_that_no_file_has_is_a_mistake() -> None:
 
 def test_the_example_is_the_one_that_is_shipped() -> None:
     example = PROJECT / "examples" / "smollm2.yaml"
-    assert example.read_text(encoding="utf-8") == load_embedded_example()
+    modeline, _, text = example.read_text(encoding="utf-8").partition("\n")
+    assert "yaml-language-server" in modeline
+    assert text == load_embedded_example()
 
 
 def test_the_example_serves_the_small_model() -> None:

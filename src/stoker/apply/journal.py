@@ -6,12 +6,11 @@ executor writes it; recovery, roll-back and reports read it. An entry is never c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 
 from stoker.errors import NotFound, StateError
-from stoker.model.document import parse_document, render_document
+from stoker.model.document import parse_document, render_document, render_line
 from stoker.model.facts import Plain
 from stoker.model.layout import (
     image_path,
@@ -23,7 +22,6 @@ from stoker.model.layout import (
 )
 from stoker.model.plan import Folders, Image, Plan
 from stoker.model.run import Entry, EntryPhase, Outcome
-from stoker.model.units import canonical_json
 from stoker.ports import Clock, Host, ReadableHost
 
 #: A journal is a few entries; a larger file is not one of ours.
@@ -62,7 +60,7 @@ class Journal:
             before=before,
             details=details or {},
         )
-        line = canonical_json(json.loads(render_document(entry))) + "\n"
+        line = render_line(entry) + "\n"
         self._host.append_file(journal_path(self._folders, self.run), line.encode(), 0o600)
         self._sequence += 1
 
@@ -114,10 +112,10 @@ def read_entries(host: ReadableHost, folders: Folders, run: str) -> tuple[Entry,
         return ()
     lines = text.split("\n")[:-1]
     try:
-        return tuple(parse_document(line, Entry) for line in lines)
+        return tuple(parse_document(line, Entry, origin=path) for line in lines)
     except StateError as error:
         raise StateError(
-            f"{path} is damaged: {error.summary}",
+            f"the journal of run {run} cannot be read: {error.summary}",
             f"look at it and at {run_folder(folders, run)}/plan.json; Stoker will not guess",
         ) from error
 
@@ -126,7 +124,7 @@ def read_run_plan(host: ReadableHost, folders: Folders, run: str) -> Plan:
     """The plan that a run executes. Raises HostError or StateError."""
     path = run_plan_path(folders, run)
     text = host.read_bytes(path, 0, LIMIT_BYTES).decode("utf-8", "replace")
-    return parse_document(text, Plan)
+    return parse_document(text, Plan, origin=path)
 
 
 def list_runs(host: ReadableHost, folders: Folders) -> tuple[str, ...]:

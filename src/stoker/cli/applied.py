@@ -26,7 +26,7 @@ def print_applied(applied: Applied, *, as_json: bool) -> None:
         f"{plan.name} {done}.",
         "",
         f"  model   {applied.published_name}",
-        f"  URL     {applied.url}/v1",
+        f"  URL     {applied.url}",
     ]
     if answer:
         lines += [f"  asked   {applied.question}", f"  answer  {answer.strip()}"]

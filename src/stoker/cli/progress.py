@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from typing import TextIO
 
-from stoker.model.document import render_document
+from stoker.model.document import render_line
 from stoker.model.event import Event, EventKind
 
 CLEAR_LINE = "\r\x1b[K"
@@ -77,9 +76,8 @@ class JsonReporter:
 
     def emit(self, event: Event) -> None:
         """See :class:`stoker.ports.Reporter`."""
-        line = json.dumps(json.loads(render_document(event)), ensure_ascii=False)
         try:
-            print(line, file=self._stream, flush=True)
+            print(render_line(event), file=self._stream, flush=True)
         except OSError:
             return
 

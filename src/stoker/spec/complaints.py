@@ -67,11 +67,8 @@ def _is_reported(error: ErrorDetails, path: Path, reading: Reading) -> bool:
 
 
 def _explain(error: ErrorDetails, path: Path, places: Mapping[Path, Place]) -> Problem:
-    is_about_key = error["type"] in ("extra_forbidden", "missing") or error["loc"][-1:] == (
-        "[key]",
-    )
-    place = places.get(path)
-    place = place or places.get(path[:-1])
+    is_about_key = error["type"] in ("extra_forbidden", "missing") or "[key]" in error["loc"][-1:]
+    place = places.get(path) or places.get(path[:-1])
     mark = (place.key if is_about_key else place.value) if place else None
     words = _WORDS.get(error["type"], _invalid)
     message, hint = words(error, path, place.written if place else "")
@@ -86,12 +83,10 @@ def _explain(error: ErrorDetails, path: Path, places: Mapping[Path, Place]) -> P
 
 def _found(error: ErrorDetails, path: Path) -> str:
     """What stands there instead; only its kind where it may be a secret."""
-    value = error["input"]
-    if isinstance(value, str) and is_secret_name(
-        str(path[-1] if path else "").removesuffix("_file")
-    ):
+    name = str(path[-1]).removesuffix("_file") if path else ""
+    if isinstance(error["input"], str) and is_secret_name(name):
         return "what stands here"
-    return describe(value)
+    return describe(error["input"])
 
 
 def _expected(what: str, error: ErrorDetails, path: Path) -> str:
@@ -102,14 +97,12 @@ def _no_value(error: ErrorDetails, path: Path) -> Words | None:
     """The words for a key with nothing behind its colon, None for all others."""
     if error["input"] is not None:
         return None
+    if find_part(path) not in (None, ModelReference):
+        return "has no value", "write its keys on the lines below, indented by two blanks"
     part = find_part(path[:-1])
     about = part.model_fields.get(str(path[-1])) if part and path else None
-    hint = "write one behind the colon" + (
-        "" if about and about.is_required() else ", or remove the key"
-    )
-    if find_part(path) not in (None, ModelReference):
-        hint = "write its keys on the lines below, indented by two blanks"
-    return "has no value", hint
+    is_required = about is not None and about.is_required()
+    return "has no value", "write one behind the colon" + ", or remove the key" * (not is_required)
 
 
 def _missing(error: ErrorDetails, path: Path, written: str) -> Words:

@@ -18,7 +18,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def deployment_schema(engine_kinds: Sequence[str]) -> dict[str, Any]:
     """The schema (draft 2020-12) of a deployment file; ``engine.kind`` is one of the given."""
-    schema = _without_noise(Deployment.model_json_schema())
+    schema = _tidy(Deployment.model_json_schema())
     schema["$defs"]["Engine"]["properties"]["kind"]["enum"] = list(engine_kinds)
     return {
         "$schema": _DIALECT,
@@ -28,16 +28,18 @@ def deployment_schema(engine_kinds: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _without_noise(schema: Plain) -> Any:
-    """Without titles that repeat the key, and without defaults that only say: left out."""
+def _tidy(schema: Plain) -> Any:
+    """Without titles that repeat the key, and without defaults that only say: left out.
+
+    Names that fit no pattern are refused, as the parser does.
+    """
     if isinstance(schema, list):
-        return [_without_noise(item) for item in schema]
+        return [_tidy(item) for item in schema]
     if not isinstance(schema, Mapping):
         return schema
     is_noise = {
         "title": isinstance(schema.get("title"), str),
         "default": schema.get("default", "") is None,
     }
-    return {
-        key: _without_noise(value) for key, value in schema.items() if not is_noise.get(key, False)
-    }
+    tidy = {key: _tidy(value) for key, value in schema.items() if not is_noise.get(key, False)}
+    return {**tidy, "additionalProperties": False} if "patternProperties" in schema else tidy

@@ -34,7 +34,7 @@ DOCUMENT_MODE = 0o600
 def read_document(host: ReadableHost, path: str, kind: type[T]) -> T | None:
     """The document at a path, None if there is none. Raises HostError or StateError."""
     try:
-        return parse_document(host.read_text(path, LIMIT_BYTES), kind)
+        return parse_document(host.read_text(path, LIMIT_BYTES), kind, origin=path)
     except NotFound:
         return None
 

@@ -89,7 +89,8 @@ def _close_to_others(host: Host, path: str) -> None:
 
 def read_mark(host: ReadableHost, folders: Folders) -> StateMark:
     """The mark of a state folder. Raises StateError or HostError."""
-    return parse_document(host.read_text(state_path(folders)), StateMark)
+    path = state_path(folders)
+    return parse_document(host.read_text(path), StateMark, origin=path)
 
 
 def _choose_hint() -> str:

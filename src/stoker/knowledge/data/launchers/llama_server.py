@@ -148,12 +148,12 @@ def serve(package: Any, params: Any) -> int:
     try:
         server = package.Server(params)
     except (RuntimeError, ValueError) as error:
-        say(explain_failure(params, error))
+        say_beside_log(explain_failure(params, error))
         return EXIT_FAILED
     wait_for_signal()
     # Not `del server`: the package then waits for every answer in flight, up to half a minute,
     # and holds Python's lock meanwhile. A stop is a stop; the system takes back the rest.
-    say(f"stopped {server.listening_address}")
+    say_beside_log(f"stopped {server.listening_address}")
     sys.stdout.flush()
     os._exit(EXIT_OK)
 
@@ -206,10 +206,19 @@ def refuse(sentence: str) -> NoReturn:
     sys.exit(EXIT_WRONG_PACKAGE)
 
 
-def say(sentence: str) -> None:
-    """One line to where the engine's own log goes."""
-    sys.stderr.write(f"llama-server: {sentence}\n")
-    sys.stderr.flush()
+def say(sentence: str, *, begin: str = "") -> None:
+    """One line to where the engine's own log goes, in one piece."""
+    line = f"{begin}llama-server: {sentence}\n"
+    os.write(sys.stderr.fileno(), line.encode(errors="replace"))
+
+
+def say_beside_log(sentence: str) -> None:
+    """The same while the engine may log, on a line of its own.
+
+    The engine writes its log from another thread and a line in several pieces; ours may come
+    between two of them.
+    """
+    say(sentence, begin="\n")
 
 
 if __name__ == "__main__":
