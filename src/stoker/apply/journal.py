@@ -60,7 +60,7 @@ class Journal:
             before=before,
             details=details or {},
         )
-        line = render_line(entry) + "\n"
+        line = render_line(entry)
         self._host.append_file(journal_path(self._folders, self.run), line.encode(), 0o600)
         self._sequence += 1
 

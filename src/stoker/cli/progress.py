@@ -77,7 +77,7 @@ class JsonReporter:
     def emit(self, event: Event) -> None:
         """See :class:`stoker.ports.Reporter`."""
         try:
-            print(render_line(event), file=self._stream, flush=True)
+            print(render_line(event), end="", file=self._stream, flush=True)
         except OSError:
             return
 
