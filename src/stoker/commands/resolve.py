@@ -6,6 +6,7 @@ judges the rules and looks at what is actually there. Writes nothing.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -137,7 +138,10 @@ def observe_machine(
     target = Target(
         model_path=place.model_path if place else None,
         draft_path=place.draft_path if place else None,
-        folders=(folders.state, folders.environments, folders.models, folders.services),
+        folders=(
+            *(folders.state, folders.environments, folders.models, folders.services),
+            *_folders_of(place),
+        ),
         command=_command_to_ask(world, place),
         user=user,
     )
@@ -148,6 +152,12 @@ def observe_machine(
         now_seconds=world.clock.now_seconds(),
         only=frozenset(probe.id for probe in find_probes()) - left_out,
     )
+
+
+def _folders_of(place: Place | None) -> tuple[str, ...]:
+    """Where the service must be able to go: the weights and the engine may lie anywhere."""
+    paths = (place.model_path, place.draft_path, place.command) if place else ()
+    return tuple(dict.fromkeys(posixpath.dirname(path) for path in paths if path))
 
 
 def _command_to_ask(world: World, place: Place | None) -> tuple[str, ...]:
