@@ -73,7 +73,7 @@ HEALTHY: Mapping[str, Any] = {
             {"path": "/usr/bin/python3.11", "version": [3, 11, 2], "reachable_by_others": True}
         ]
     },
-    "engine": {"version_text": "version: 11549"},
+    "engine": {"state": "answered", "version_text": "version: 11549", "exit_status": 0},
 }
 
 

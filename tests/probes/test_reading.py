@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stoker.errors import HostError
+from stoker.errors import AccessDenied, HostError
 from stoker.model.facts import Target
 from stoker.ports import Command, CommandResult
 from stoker.probes import (
@@ -352,13 +352,27 @@ def test_interpreters_by_their_real_paths_and_whether_others_may_run_them() -> N
 
 def test_the_engine_is_asked_for_its_version() -> None:
     argv = ("/opt/engine/bin/server", "--version")
-    host = MemoryHost(commands={argv: "version: 7\n"})
+    host = MemoryHost({argv[0]: ""}, commands={argv: "version: 7\n"})
     raw = engine.read(host, Target(command=argv[:1]))
-    assert engine.parse(raw) == {"version_text": "version: 7", "exit_status": 0}
+    answered = {"state": "answered", "version_text": "version: 7", "exit_status": 0}
+    assert engine.parse(raw) == answered
+
+
+def test_an_engine_that_cannot_be_asked_is_a_value() -> None:
+    def refuse(command: Command) -> CommandResult:
+        raise AccessDenied(f"{command.argv[0]} may not be executed")
+
+    target = Target(command=("/opt/server",))
+    assert engine.parse(engine.read(MemoryHost(), target))["state"] == "missing"
+    closed = MemoryHost({"/opt/server": ""}, commands=refuse)
+    assert engine.parse(engine.read(closed, target))["state"] == "not-executable"
+    torn = MemoryHost({"/opt/server": "#!/gone/python"})
+    assert engine.parse(engine.read(torn, target))["state"] == "not-executable"
 
 
 def test_an_engine_that_hangs_says_so() -> None:
-    host = MemoryHost(commands=lambda _: result("", exit_status=-9, timed_out=True))
+    hanging = result("", exit_status=-9, timed_out=True)
+    host = MemoryHost({"/opt/server": ""}, commands=lambda _: hanging)
     with pytest.raises(HostError, match="/opt/server did not tell its version"):
         engine.read(host, Target(command=("/opt/server",)))
 

@@ -141,6 +141,13 @@ class Stoker:
         assert result.exit_code == 0, f"{' '.join(words)}: {result}"
         return result
 
+    def say(self, *words: str) -> Any:
+        """Run it with ``--json``: the document on stdout, with nothing but events on stderr."""
+        result = self.succeed(*words, "--json")
+        for line in result.stderr.splitlines():
+            assert json.loads(line)["schema"] == "event/1"
+        return result.document
+
     def refuse(self, exit_code: int, *words: str) -> str:
         """Run it; it must end so, with one sentence and some advice, and change nothing."""
         before = self.look()
@@ -165,7 +172,7 @@ class Stoker:
 
     def status(self) -> Any:
         """The only deployment in `stoker status`."""
-        (one,) = self.succeed("status", "--json").document["deployments"]
+        (one,) = self.say("status")["deployments"]
         return one
 
     def _argv(self, words: tuple[str, ...]) -> list[str]:

@@ -42,7 +42,7 @@ def test_killed_anywhere(stoker: Stoker, small: str, *, scenario: str) -> None:
             prepare(stoker, small, scenario)
             assert stoker.look() == before
         assert drive(stoker, str(moment), *verb).returncode == KILLED, f"at {moment} of {total}"
-        told = stoker.succeed("status", "--json").document["interrupted"]
+        told = stoker.say("status")["interrupted"]
         assert told == (stoker.runs()[-1:] if stoker.is_interrupted() else [])
         if IS_FULL:
             drive(stoker, str(1 + moment * 7 % total), "recover")
@@ -59,7 +59,7 @@ def test_same_verb_again(stoker: Stoker, small: str, *, moment: str) -> None:
     again = stoker.succeed("apply", small)
     assert f"an earlier `stoker apply` of {NAME} was interrupted; recovering" in again.stderr
     assert stoker.status()["verified"]
-    assert stoker.succeed("status", "--json").document["interrupted"] == []
+    assert stoker.say("status")["interrupted"] == []
     assert len(stoker.engines()) == 1
 
 
@@ -95,7 +95,7 @@ def rehearse(stoker: Stoker, file: str, scenario: str) -> tuple[Look, Look, int]
 
 def prepare(stoker: Stoker, file: str, scenario: str) -> None:
     """Make it as it is before, from whatever it is now."""
-    if stoker.succeed("status", "--json").document["deployments"]:
+    if stoker.say("status")["deployments"]:
         stoker.succeed("down")
     edit(file, {"serve.context_tokens": 256})
     if scenario != "first apply":

@@ -52,12 +52,12 @@ def test_from_apply_to_down(stoker: Stoker, small: str) -> None:
     assert (stopped["phase"], stopped["verified"], stopped["pid"]) == ("stopped", False, 0)
     assert "nothing had to change" in stoker.succeed("stop").stdout
     stoker.refuse(2, "verify")
-    stoker.succeed("start")
+    assert stoker.say("start")["run"] == stoker.runs()[-1]
     assert stoker.status() == {**first, "pid": stoker.engines()[0].pid}
 
     # Another definition: one restart, another generation, and back again.
     edit(small, {"serve.context_tokens": 512})
-    stoker.succeed("apply", small)
+    assert stoker.say("apply", small)["changed"]
     second = stoker.status()
     assert (second["generation"], second["verified"]) == (2, True)
     assert [line for line in stoker.entries() if line["subject"] == f"restart:{NAME}"][1:]
@@ -67,7 +67,11 @@ def test_from_apply_to_down(stoker: Stoker, small: str) -> None:
     listing = stoker.succeed("rollback", "--list").stdout
     assert "* 3" in listing
     assert "rolled back to 1" in listing
-    stoker.succeed("rollback", "2")
+    assert stoker.say("rollback", "2") == {
+        "schema": "done/1",
+        "name": NAME,
+        "run": stoker.runs()[-1],
+    }
     assert context_tokens(stoker) == "512"
     assert stoker.status()["generation"] == 4
     assert "no generation 9" in stoker.refuse(2, "rollback", "9")
@@ -82,7 +86,7 @@ def test_from_apply_to_down(stoker: Stoker, small: str) -> None:
     assert {name for name in names if not name.startswith(MAY_STAY)} == set()
     assert not stoker.key_copy().parent.exists()
     assert list((stoker.data / "models").rglob("*.gguf"))
-    assert stoker.succeed("status", "--json").document["deployments"] == []
+    assert stoker.say("status")["deployments"] == []
     assert "there is no deployment yet" in stoker.refuse(2, "down")
 
 

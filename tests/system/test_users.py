@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 import subprocess
-import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+import typer
 
 import stoker as package
 from tests.conftest import PROJECT
@@ -38,7 +39,7 @@ def test_service_is_unprivileged_and_apart(
     assert (copy.st_mode & 0o7777, copy.st_uid) == (0o400, user_id)
     assert ask(stoker.status()["url"], key="a-key")[0] == 200
     for process in (engine, *stoker.daemons()):
-        for place in (str(PROJECT), os.path.dirname(package.__file__)):
+        for place in (str(PROJECT), _place_of(package)):
             assert place not in process.places()
 
 
@@ -51,7 +52,7 @@ def unprivileged(new_stoker: NewStoker) -> Iterator[Stoker]:
         stoker = new_stoker(place / "state", prefix=AS_NOBODY)
         stoker.place = place
         stoker.env["HOME"] = name
-        stoker.env["PYTHONPATH"] = f"{PROJECT / 'src'}:{sysconfig.get_path('platlib')}"
+        stoker.env["PYTHONPATH"] = f"{_place_of(package)}:{_place_of(typer)}"
         stoker.python = next(map(str, stoker.data.rglob("llamacpp-*/bin/python")))
         if _said(stoker, "-c", "import stoker.cli.world; print('works')") != "works":
             pytest.skip("nobody cannot run this checkout")
@@ -81,6 +82,11 @@ def test_nobody_cannot_use_a_folder_of_root(unprivileged: Stoker) -> None:
     assert "this user may not" in unprivileged.refuse(2, "up")
     unprivileged.env["STOKER_STATE"] = str(closed)
     assert "belongs to root, and this is nobody" in unprivileged.refuse(2, "up")
+
+
+def _place_of(module: ModuleType) -> str:
+    """The folder that a package was imported from."""
+    return str(Path(module.__path__[0]).parent)
 
 
 def _said(stoker: Stoker, *words: str) -> str:

@@ -99,25 +99,28 @@ def service_user(world: World, deployment: Deployment) -> str | None:
 
 def find_place(world: World, deployment: Deployment, table: EngineTable) -> Place:
     """Where the parts of the launch lie, or will lie once they are prepared."""
-    environment = deployment.engine.environment
-    if environment == "embedded":
-        command = executable_in(environment_path(table.embedded, world.folders), table.command)
-        build = table.embedded.build
-    else:
-        path = environment.removeprefix("path:")
-        stat = world.host.stat(path)
-        is_folder = stat is not None and stat.kind == "folder"
-        command = executable_in(path, table.command) if is_folder else path
-        build = UNKNOWN_BUILD
+    is_embedded = deployment.engine.environment == "embedded"
     draft = deployment.draft
     key = deployment.serve.api_key_file
     return Place(
-        command=command,
-        build=build,
+        command=find_command(world, deployment.engine.environment, table),
+        build=table.embedded.build if is_embedded else UNKNOWN_BUILD,
         model_path=_path_of(world, deployment.model),
         draft_path=_path_of(world, draft) if draft else None,
         api_key_path=api_key_path(world.folders, deployment.name) if key else None,
     )
+
+
+def find_command(world: World, environment: str, table: EngineTable) -> str:
+    """The engine's executable. Whether it is there and runs is a fact, judged by rules."""
+    if environment == "embedded":
+        return executable_in(environment_path(table.embedded, world.folders), table.command)
+    if environment == "system":
+        return world.host.find_command(table.command) or f"/usr/local/bin/{table.command}"
+    path = environment.removeprefix("path:")
+    stat = world.host.stat(path)
+    is_folder = stat is not None and stat.kind == "folder"
+    return executable_in(path, table.command) if is_folder else path
 
 
 def observe_machine(
@@ -142,7 +145,7 @@ def observe_machine(
             *(folders.state, folders.environments, folders.models, folders.services),
             *_folders_of(place),
         ),
-        command=_command_to_ask(world, place),
+        command=_command_to_ask(place),
         user=user,
     )
     return observe(
@@ -160,9 +163,9 @@ def _folders_of(place: Place | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(posixpath.dirname(path) for path in paths if path))
 
 
-def _command_to_ask(world: World, place: Place | None) -> tuple[str, ...]:
+def _command_to_ask(place: Place | None) -> tuple[str, ...]:
     """The engine to ask for its version: one of the user's own, whose build we do not know."""
-    if place is None or place.build != UNKNOWN_BUILD or world.host.stat(place.command) is None:
+    if place is None or place.build != UNKNOWN_BUILD:
         return ()
     return (place.command,)
 

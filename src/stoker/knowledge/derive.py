@@ -72,6 +72,7 @@ def derive(case: Case) -> dict[str, Plain]:
         "context": derive_context(case),
         "disk": derive_disk(case),
         "draft": derive_weights(case, "draft"),
+        "engine": {"command": case.launch.argv[0]},
         "flags": derive_flags(case),
         "gpus": derive_gpus(case),
         "key_file": derive_key_file(case),

@@ -195,11 +195,12 @@ class Engine(Part):
     kind: str = Field(min_length=1, description="The engine: llamacpp, sglang or vllm")
     environment: Annotated[
         str,
-        _text(r"^(embedded|path:/.+)$", "must be embedded or path:/absolute/path"),
+        _text(r"^(embedded|system|path:/.+)$", "must be embedded, system or path:/absolute/path"),
     ] = Field(
         default="embedded",
         description="embedded: the pinned build that Stoker installs apart; "
-        "path:/...: an executable, or a virtual environment that has the engine",
+        "system: the engine's command on the PATH; path:/...: an executable, or a virtual "
+        "environment that has the engine",
     )
     settings: Annotated[
         dict[SettingName, SettingValue],
