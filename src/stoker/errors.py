@@ -150,6 +150,12 @@ class ApplyFailed(StokerError):
     exit_code = 7
 
 
+class Interrupted(StokerError):
+    """Ctrl-C or a polite signal while the host was being changed; says how the host stands."""
+
+    exit_code = 130
+
+
 class RollbackFailed(StokerError):
     """The roll-back failed too: the host is between two states, and ``left`` says where."""
 

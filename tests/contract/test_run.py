@@ -45,7 +45,17 @@ def test_the_quick_checks_come_first() -> None:
     assert all(check.title for check in checks)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+OFFERED = [level for level in LEVELS if level in {each.level for each in discover_checks()}]
+
+
+@pytest.mark.parametrize("level", sorted(set(LEVELS) - set(OFFERED)))
+def test_a_level_without_checks_of_its_own_is_not_offered(level: str) -> None:
+    """`verify --level full` must not pass with the quick checks alone."""
+    with pytest.raises(UsageError, match=f"no level {level}"):
+        select_checks(level)
+
+
+@pytest.mark.parametrize("level", OFFERED)
 def test_a_level_holds_the_levels_before_it(level: str) -> None:
     levels = {check.level for check in select_checks(level)}
     assert levels <= set(LEVELS[: LEVELS.index(level) + 1])

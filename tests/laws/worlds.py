@@ -115,6 +115,7 @@ class Machine:
             clock=self.clock,
             reporter=ListReporter(),
             supervisor=self.supervisor,
+            supervisors={"fake": self.supervisor},
             connect=lambda host, port, key: MemoryEndpoint(self, host, port),
             folders=FOLDERS,
             me="root",
@@ -176,6 +177,7 @@ def make_generation(world: World, variant: str, *, has_key: bool = True) -> Gene
         restart="on-failure",
         on_boot=True,
         stop_timeout_seconds=5,
+        supervisor="fake",
     )
     return next_generation(
         read_current(world.host, FOLDERS, NAME),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from stoker.apply.journal import LIMIT_BYTES, Journal
 from stoker.apply.observe import observe_files
-from stoker.errors import ApplyFailed, HostError, RollbackFailed, StokerError
+from stoker.errors import ApplyFailed, HostError, Interrupted, RollbackFailed, StokerError
 from stoker.model.event import Event, EventKind
 from stoker.model.launch import ServicePhase
 from stoker.model.plan import Activation, ActivationKind, Change, Image, Plan
@@ -50,13 +50,17 @@ class Tools:
 def run_plan(plan: Plan, tools: Tools, journal: Journal, plan_back: Callable[[], Plan]) -> None:
     """Execute the plan and close the run.
 
-    Raises ApplyFailed when something failed and the host was rolled back, RollbackFailed when
-    that failed too. An interrupt rolls back and is raised again.
+    Raises ApplyFailed when something failed and the host was rolled back, Interrupted when
+    somebody asked to end and it was rolled back, RollbackFailed when that failed too.
     """
     try:
         execute(plan, tools, journal)
     except BaseException as cause:
         roll_back(tools, journal, plan_back, cause=cause)
+        if isinstance(cause, KeyboardInterrupt):
+            raise Interrupted(
+                "interrupted; the host was rolled back: it is as it was before"
+            ) from cause
         if not isinstance(cause, StokerError):
             raise
         raise ApplyFailed(
@@ -74,12 +78,17 @@ def roll_back(
 ) -> None:
     """Return to the state before the run and close it. Raises RollbackFailed."""
     reason = _one_line(cause) if cause else "the run was interrupted"
-    _say(tools, EventKind.NOTE, "roll-back", "rolling back")
+    _say(tools, EventKind.NOTE, "roll-back", f"rolling back: {reason}")
     try:
         journal.free_reserve()
         journal.append(EntryPhase.ROLLING_BACK, "run", details={"cause": reason})
         execute(plan_back(), tools, journal)
         journal.end(Outcome.ROLLED_BACK, reason)
+    except KeyboardInterrupt as interrupt:
+        raise Interrupted(
+            "interrupted while rolling back: the host is between two states",
+            "`stoker start`, or apply again: either finishes the roll-back first",
+        ) from interrupt
     except StokerError as error:
         _end_if_possible(journal, error)
         left = (error.summary, f"the journal of run {journal.run} says what was begun")
@@ -190,5 +199,6 @@ def _say(tools: Tools, kind: EventKind, subject: str, text: str) -> None:
 
 
 def _one_line(cause: BaseException) -> str:
-    text = str(cause) or type(cause).__name__
-    return text.splitlines()[0]
+    if isinstance(cause, KeyboardInterrupt):
+        return "interrupted"
+    return (str(cause) or type(cause).__name__).splitlines()[0]

@@ -29,7 +29,8 @@ def print_applied(applied: Applied, *, as_json: bool) -> None:
         f"  URL     {applied.url}",
     ]
     if answer:
-        lines += [f"  asked   {applied.question}", f"  answer  {answer.strip()}"]
+        when = "asked  " if applied.converged.run else "was asked when it was verified:"
+        lines += [f"  {when} {applied.question}", f"  answer  {answer.strip()}"]
     lines += ["", "Ask it something:", "", _curl(applied), ""]
     lines += _warnings(applied)
     stoker = command_name(sys.argv[0])
@@ -56,10 +57,12 @@ def _curl(applied: Applied) -> str:
         {
             "model": applied.published_name,
             "messages": [{"role": "user", "content": applied.question}],
+            "temperature": 0,
         }
     ).replace("'", "'\\''")
     key = f' -H "Authorization: Bearer $(cat {applied.key_file})"' if applied.key_file else ""
-    return f"  curl {applied.url}/v1/chat/completions{key} -d '{body}'"
+    kind = " -H 'Content-Type: application/json'"
+    return f"  curl {applied.url}/v1/chat/completions{key}{kind} -d '{body}'"
 
 
 def _warnings(applied: Applied) -> list[str]:

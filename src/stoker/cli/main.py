@@ -7,6 +7,7 @@ as one.
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 import traceback
@@ -19,7 +20,7 @@ import typer
 
 from stoker import __version__
 from stoker.cli.exit import ExitCode
-from stoker.errors import StokerError
+from stoker.errors import StokerError, UsageError
 
 if TYPE_CHECKING:
     from stoker.commands.converge import Converged
@@ -70,11 +71,13 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 @contextmanager
-def _world(*, as_json: bool) -> Iterator[World]:
-    from stoker.cli.progress import JsonReporter, TextReporter
+def _world(*, as_json: bool, is_quiet: bool = False) -> Iterator[World]:
+    """The world with the reporter that was asked for; a quiet one where the result tells all."""
+    from stoker.cli.progress import JsonReporter, SilentReporter, TextReporter
     from stoker.cli.world import build_world
 
-    reporter = JsonReporter() if as_json else TextReporter()
+    loud = JsonReporter() if as_json else TextReporter()
+    reporter = SilentReporter() if is_quiet else loud
     try:
         yield build_world(reporter)
     finally:
@@ -120,11 +123,14 @@ def init(
     if as_json:
         print_value({"schema": "init/1", "file": written.path, "editor_schema": written.schema})
     else:
-        print_text(f"Wrote {written.path}. Read it, then: stoker apply {written.path}")
+        print_text(
+            f"Wrote {written.path}, and {written.schema} for editors.\n"
+            f"Read it, then: stoker plan {written.path}"
+        )
 
 
 @app.command()
-def schema() -> None:
+def schema(*, as_json: AsJson = False) -> None:
     """Print the JSON Schema of deployment files, for editors."""
     from stoker.cli.output import print_value
     from stoker.knowledge.engines import engine_kinds
@@ -242,19 +248,26 @@ def logs(
     as_json: AsJson = False,
 ) -> None:
     """Show what the engine wrote."""
-    from stoker.cli.output import print_chunk, print_text, print_value
+    from stoker.cli.output import print_chunk, print_value
     from stoker.commands.logs import follow_logs, read_logs
 
     with _world(as_json=as_json) as world:
         found = read_logs(world, name, line_count=lines)
-        if as_json:
+        if as_json and not follow:
             print_value({"schema": "logs/1", "lines": list(found)})
             return
+        shape = json_lines if as_json else str
         if found:
-            print_text("\n".join(found))
+            print_chunk(shape("\n".join(found) + "\n"))
         for text in follow_logs(world, name) if follow else ():
-            if not print_chunk(text):
+            if not print_chunk(shape(text)):
                 return
+
+
+def json_lines(text: str) -> str:
+    """A followed log as JSON: one object for each line of the engine."""
+    lines = (json.dumps({"line": line}, ensure_ascii=False) for line in text.splitlines())
+    return "".join(f"{line}\n" for line in lines)
 
 
 @app.command()
@@ -288,7 +301,7 @@ def verify(
         else:
             print_text("\n".join(f"{check['id']}: {check['title']}" for check in promises))
         return
-    with _world(as_json=as_json) as world:
+    with _world(as_json=as_json, is_quiet=not as_json) as world:
         result = verify_target(world, target, level=level, only=only or (), key_file=key_file)
     if as_json:
         print_value(result)
@@ -331,23 +344,38 @@ def down(*, name: Name = None, as_json: AsJson = False) -> None:
 @app.command()
 def rollback(
     *,
-    generation: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Argument(metavar="[N]", help="The generation; the one before if left out."),
+    words: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(
+            metavar="[N] [NAME]",
+            help="The generation (the one before if left out) and the deployment.",
+        ),
     ] = None,
-    name: Annotated[Optional[str], typer.Option(help="The deployment.")] = None,  # noqa: UP045
     list_them: Annotated[bool, typer.Option("--list", help="List the generations.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring an earlier generation back, verified like any start."""
+    """Bring an earlier generation back, verified like any start.
+
+    It becomes a new generation; so a second rollback returns to where you were.
+    """
     from stoker.commands.service import rollback_deployment
 
+    generation, name = split_rollback_words(words or [])
     if list_them:
         _print_generations(name, as_json=as_json)
         return
     with _world(as_json=as_json) as world:
         done = rollback_deployment(world, name, generation)
     _print_done(done, "is rolled back, runs and is verified", as_json=as_json)
+
+
+def split_rollback_words(words: list[str]) -> tuple[int | None, str | None]:
+    """A number and a name in either order, each at most once. Raises UsageError."""
+    numbers = [word for word in words if word.isdecimal()]
+    names = [word for word in words if not word.isdecimal()]
+    if len(numbers) > 1 or len(names) > 1:
+        raise UsageError(f"one generation and one deployment, not: {' '.join(words)}")
+    return (int(numbers[0]) if numbers else None), (names[0] if names else None)
 
 
 def _print_generations(name: str | None, *, as_json: bool) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
+from dataclasses import replace
 from typing import TextIO
 
 from stoker.model.document import render_line
@@ -77,12 +79,27 @@ class JsonReporter:
     def emit(self, event: Event) -> None:
         """See :class:`stoker.ports.Reporter`."""
         try:
-            print(render_line(event), end="", file=self._stream, flush=True)
+            print(render_line(_stamped(event)), end="", file=self._stream, flush=True)
         except OSError:
             return
 
     def close(self) -> None:
         """Nothing is left half-written."""
+
+
+class SilentReporter:
+    """Tells nothing: for verbs whose result repeats every event."""
+
+    def emit(self, event: Event) -> None:
+        """See :class:`stoker.ports.Reporter`."""
+
+    def close(self) -> None:
+        """Nothing is left half-written."""
+
+
+def _stamped(event: Event) -> Event:
+    """With the time, where the one who told it had no clock."""
+    return event if event.at_seconds else replace(event, at_seconds=time.time())
 
 
 def _line(event: Event) -> str:

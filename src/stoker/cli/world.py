@@ -25,11 +25,13 @@ def build_world(reporter: Reporter) -> World:
     is_root = os.geteuid() == 0
     folders = choose_folders(os.environ, is_root=is_root)
     host, clock = LocalHost(), SystemClock()
+    supervisor = _supervisor(host, clock, folders, is_root=is_root)
     return World(
         host=host,
         clock=clock,
         reporter=reporter,
-        supervisor=_supervisor(host, clock, folders, is_root=is_root),
+        supervisor=supervisor,
+        supervisors={supervisor.properties.kind: supervisor},
         connect=_connect,
         folders=folders,
         me=pwd.getpwuid(os.geteuid()).pw_name,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stoker.commands.converge import Converged, converge, exclusive
-from stoker.commands.plan import read_file
+from stoker.commands.plan import looks_like_plan, read_file
 from stoker.commands.resolve import plan_deployment, resolve
+from stoker.commands.supervising import using_wanted
 from stoker.commands.world import World
 from stoker.contract.completion import QUESTION
 from stoker.errors import StalePlan, StateError, UsageError
@@ -46,13 +47,14 @@ def apply_file(world: World, path: str) -> Applied:
 
 def apply_text(world: World, text: str, origin: str) -> Applied:
     """Apply the text of a deployment file."""
+    deployment = parse_deployment(text, origin, engine_kinds=engine_kinds())
+    chosen = using_wanted(world, deployment)  # a wrong file needs no lock
 
     def make_plan() -> Plan:
-        return plan_deployment(world, resolve(world, text, origin), origin=origin)
+        return plan_deployment(chosen, resolve(chosen, text, origin), origin=origin)
 
-    parse_deployment(text, origin, engine_kinds=engine_kinds())  # a wrong file needs no lock
-    with exclusive(world, "apply"):
-        return _report(world, converge(world, make_plan))
+    with exclusive(chosen, "apply"):
+        return _report(chosen, converge(chosen, make_plan))
 
 
 def apply_plan(world: World, plan: Plan) -> Applied:
@@ -61,12 +63,14 @@ def apply_plan(world: World, plan: Plan) -> Applied:
     if plan.verb != "apply" or not source:
         raise UsageError(f"plan {plan.id} is a plan of `stoker {plan.verb}`, not of apply")
     _check_file(origin, source)
+    deployment = parse_deployment(source, origin, engine_kinds=engine_kinds())
+    chosen = using_wanted(world, deployment)
 
     def make_plan() -> Plan:
-        return plan_deployment(world, resolve(world, source, origin), origin=origin)
+        return plan_deployment(chosen, resolve(chosen, source, origin), origin=origin)
 
-    with exclusive(world, "apply"):
-        return _report(world, converge(world, make_plan, expected=plan))
+    with exclusive(chosen, "apply"):
+        return _report(chosen, converge(chosen, make_plan, expected=plan))
 
 
 def _check_file(origin: str, source: str) -> None:
@@ -77,12 +81,6 @@ def _check_file(origin: str, source: str) -> None:
         return
     if text != source:
         raise StalePlan([f"{origin} was edited after the plan was made"])
-
-
-def looks_like_plan(text: str) -> bool:
-    """Whether a file is a saved plan rather than a deployment."""
-    head = text.lstrip()[:200]
-    return head.startswith("{") and '"schema"' in head and '"plan/' in head
 
 
 def parse_plan(text: str, path: str) -> Plan:

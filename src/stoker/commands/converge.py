@@ -28,6 +28,7 @@ from stoker.commands.log_marks import LogMarks
 from stoker.commands.prepare import prepare
 from stoker.commands.ready import verify_service
 from stoker.commands.resolve import observe_actual
+from stoker.commands.supervising import DEFAULT_KIND, using
 from stoker.commands.world import World
 from stoker.errors import Blocked, NoSpace, StalePlan
 from stoker.model.event import Event, EventKind
@@ -85,7 +86,7 @@ def check_blocked(plan: Plan) -> None:
     if not blocking:
         return
     reasons = [_reason(finding.rule, finding.summary, finding.remedy) for finding in blocking]
-    raise Blocked(f"{plan.name} cannot be applied", reasons)
+    raise Blocked(f"`stoker {plan.verb}` of {plan.name} is blocked; nothing was changed", reasons)
 
 
 def _reason(rule: str, summary: str, remedy: str) -> str:
@@ -154,6 +155,7 @@ def recover(world: World) -> None:
     for run in unfinished_runs(world.host, world.folders):
         entries = read_entries(world.host, world.folders, run)
         plan = read_run_plan(world.host, world.folders, run)
+        world = using(world, plan.origin.get("supervisor", DEFAULT_KIND))
         journal = Journal(world.host, world.clock, world.folders, run)
         if is_complete(entries, plan):
             journal.end(Outcome.DONE, "closed by the next run")

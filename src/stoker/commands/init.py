@@ -12,13 +12,16 @@ from stoker.commands.facts import read_facts
 from stoker.commands.world import World
 from stoker.errors import UsageError
 from stoker.knowledge.engines import engine_kinds
-from stoker.model.facts import Facts, Unknown
+from stoker.model.deployment import MODEL_PATTERN, NAME_PATTERN
+from stoker.model.facts import Facts, Plain, Unknown
 from stoker.model.units import format_bytes
 from stoker.ports import Host
 from stoker.spec import deployment_schema, parse_deployment, render_template
 
 SCHEMA_FILE = "stoker.schema.json"
 FILE_MODE = 0o644
+#: What a deployment file has when it names no port.
+FIRST_PORT = 30000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,22 +41,51 @@ def init_deployment(
     none.
     """
     path = os.path.abspath(output)
+    _check_options(model, engine, name)
     if world.host.stat(path) is not None:
         raise UsageError(f"{output} is there already", "choose another with --output FILE")
+    if world.host.stat(posixpath.dirname(path)) is None:
+        raise UsageError(f"the folder of {output} is not there", "make it first")
     facts = read_facts(world)
-    values = {
+    values: dict[str, Plain] = {
         "name": name or suggest_name(model),
         "model": model,
         "engine.kind": engine,
         "gpus": "all" if _has_gpus(facts) else "none",
-        "serve.port": 30000,
+        "serve.port": _free_port(facts),
     }
+    if not world.supervisor.properties.starts_on_boot:
+        values["service.on_boot"] = False
     text = render_template(values, schema_path=f"./{SCHEMA_FILE}", notes=_notes(facts))
     parse_deployment(text, output, engine_kinds=engine_kinds())
     schema = posixpath.join(posixpath.dirname(path), SCHEMA_FILE)
     world.host.write_file(path, text.encode(), FILE_MODE)
     _write_schema(world.host, schema)
     return Written(path=output, schema=schema)
+
+
+def _check_options(model: str, engine: str, name: str | None) -> None:
+    """Raises UsageError for an option that no deployment file could hold, naming the option."""
+    kinds = engine_kinds()
+    if engine not in kinds:
+        raise UsageError(f"--engine {engine}: there is no such engine", f"there are: {kinds[0]}")
+    if not re.fullmatch(MODEL_PATTERN.strip("^$"), model):
+        raise UsageError(
+            f"{model} does not name a model",
+            "hf:ORG/NAME@REVISION, path:/absolute/path or package:NAME[==VERSION]",
+        )
+    if name is not None and not re.fullmatch(NAME_PATTERN.strip("^$"), name):
+        raise UsageError(
+            f"--name {name}: a name has lower case letters, digits and dashes, at most 40"
+        )
+
+
+def _free_port(facts: Facts) -> int:
+    """The first port from the usual one on that nothing listens to."""
+    listeners = facts.read("listeners.listeners")
+    known = () if isinstance(listeners, Unknown) else listeners
+    taken = {listener["port"] for listener in known}
+    return next(port for port in range(FIRST_PORT, 65536) if port not in taken)
 
 
 def suggest_name(model: str) -> str:

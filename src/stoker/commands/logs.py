@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stoker.commands.log_marks import read_tail
+from stoker.commands.supervising import using_supervisor_of
 from stoker.commands.world import World
 from stoker.errors import HostError
 from stoker.state.documents import choose_deployment
@@ -18,12 +19,14 @@ CHUNK_BYTES = 256 << 10
 def read_logs(world: World, name: str | None, *, line_count: int) -> tuple[str, ...]:
     """The last lines of a deployment's log. Raises UsageError for an unknown deployment."""
     chosen = choose_deployment(world.host, world.folders, name)
+    world = using_supervisor_of(world, chosen)
     return tuple(read_tail(world, chosen)[-line_count:]) if line_count else ()
 
 
 def follow_logs(world: World, name: str | None) -> Iterator[str]:
     """Text as it is written from now on, without end; a rotated log is followed on."""
     chosen = choose_deployment(world.host, world.folders, name)
+    world = using_supervisor_of(world, chosen)
     path = world.supervisor.log_path(chosen)
     offset = _size_bytes(world, path)
     while True:

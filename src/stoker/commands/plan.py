@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.commands.resolve import plan_deployment, resolve
+from stoker.commands.supervising import using_wanted
 from stoker.commands.world import World
 from stoker.errors import HostError, StateError, UsageError
+from stoker.knowledge.engines import engine_kinds
 from stoker.model.document import render_document
 from stoker.model.facts import Facts
 from stoker.model.plan import Plan
+from stoker.spec import parse_deployment
 from stoker.state.documents import write_facts, write_plan
 
 #: A deployment file is a page of text; the limit is the parser's.
@@ -29,7 +32,11 @@ class Planned:
 def plan_file(world: World, path: str) -> Planned:
     """Plan a deployment file and save the plan. Raises SpecError, UsageError or StateError."""
     world.open_state()
-    resolved = resolve(world, read_file(path), path)
+    text = read_file(path)
+    if looks_like_plan(text):
+        raise UsageError(f"{path} is a saved plan already", f"`stoker apply {path}` does it")
+    world = using_wanted(world, parse_deployment(text, path, engine_kinds=engine_kinds()))
+    resolved = resolve(world, text, path)
     plan = plan_deployment(world, resolved, origin=path)
     return Planned(plan=plan, path=_save(world, resolved.facts, plan))
 
@@ -40,6 +47,20 @@ def _save(world: World, facts: Facts, plan: Plan) -> str:
         return write_plan(world.host, world.folders, plan)
     except HostError as error:
         raise StateError(f"the plan cannot be saved: {error.summary}", error.hint) from error
+
+
+def _hint(error: OSError, path: str) -> str:
+    if not isinstance(error, FileNotFoundError):
+        return ""
+    if "/" in path or "." in path:
+        return "`stoker init` writes one"
+    return f"a deployment file is wanted here; a deployment is started by `stoker start {path}`"
+
+
+def looks_like_plan(text: str) -> bool:
+    """Whether a file is a saved plan rather than a deployment."""
+    head = text.lstrip()[:200]
+    return head.startswith("{") and '"schema"' in head and '"plan/' in head
 
 
 def write_plan_file(world: World, plan: Plan, path: str) -> None:
@@ -56,8 +77,7 @@ def read_file(path: str) -> str:
         with Path(path).open("rb") as file:
             content = file.read(FILE_LIMIT_BYTES)
     except OSError as error:
-        hint = "`stoker init` writes one" if isinstance(error, FileNotFoundError) else ""
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint) from error
+        raise UsageError(f"{path} cannot be read: {error.strerror}", _hint(error, path)) from error
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

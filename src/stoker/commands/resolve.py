@@ -54,6 +54,8 @@ from stoker.weights.plan import model_identity, model_path, plan_model
 UNPRIVILEGED_USER = "nobody"
 #: The build of an engine that Stoker did not install.
 UNKNOWN_BUILD = "unknown"
+#: Probes that look at what a deployment names; without one they have nothing to look at.
+OF_A_DEPLOYMENT = frozenset({"draft", "engine", "model", "reach"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +139,10 @@ def observe_machine(
     """
     folders = world.folders
     makes_one = any(preparation.kind == "environment" for preparation in preparations)
-    left_out = frozenset() if makes_one or place is None else frozenset({"interpreters"})
+    if place is None:
+        left_out = OF_A_DEPLOYMENT
+    else:
+        left_out = frozenset() if makes_one else frozenset({"interpreters"})
     target = Target(
         model_path=place.model_path if place else None,
         draft_path=place.draft_path if place else None,
@@ -248,7 +253,7 @@ def plan_generation(
 ) -> Plan:
     """The plan that puts a generation in force and gets it running and verified."""
     name, folders = generation.name, world.folders
-    desired = files_of(world, generation) if not _is_blocked(findings) else {}
+    desired = _desired_or_none(world, generation, findings)
     current = read_current(world.host, folders, name)
     if current is not None and desired:
         gone = _paths_of(world, current) - desired.keys()
@@ -277,12 +282,20 @@ def plan_generation(
         activations=activations,
         findings=tuple(findings),
         service_before=actual.before(),
-        origin=origin,
+        origin={**origin, "supervisor": world.supervisor.properties.kind},
     )
 
 
-def _is_blocked(findings: Sequence[Finding]) -> bool:
-    return any(finding.blocks for finding in findings)
+def _desired_or_none(
+    world: World, generation: Generation, findings: Sequence[Finding]
+) -> dict[str, Image | None]:
+    """The desired files; none where a secret cannot be read, which a finding then says."""
+    try:
+        return files_of(world, generation)
+    except HostError:
+        if any(finding.blocks for finding in findings):
+            return {}
+        raise
 
 
 def _paths_of(world: World, generation: Generation) -> set[str]:
@@ -320,6 +333,7 @@ def generation_of(world: World, resolved: Resolved) -> Generation:
         user=resolved.user,
         model=resolved.model,
         secret_digests=digests,
+        supervisor=world.supervisor.properties.kind,
     )
     numbers = list_generations(world.host, world.folders, name)
     return next_generation(

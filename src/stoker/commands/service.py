@@ -17,6 +17,7 @@ from stoker.commands.resolve import (
     require_current,
     service_user,
 )
+from stoker.commands.supervising import using_supervisor_of
 from stoker.commands.world import World
 from stoker.errors import StateError, UsageError
 from stoker.knowledge.engines import load_engine_table
@@ -83,6 +84,12 @@ def _exclusive_for(world: World, name: str | None, *, verb: str) -> Iterator[str
         choose_deployment(world.host, world.folders, name)
     with exclusive(world, verb):
         yield choose_deployment(world.host, world.folders, name)
+
+
+def _choose(world: World, name: str | None) -> tuple[World, str]:
+    """The deployment, and the world with its supervisor."""
+    chosen = choose_deployment(world.host, world.folders, name)
+    return using_supervisor_of(world, chosen), chosen
 
 
 def _plan_known(world: World, generation: Generation, *, verb: str) -> Plan:
@@ -173,5 +180,8 @@ def _plan_settled(world: World, name: str, *, verb: str, files: Mapping[str, Ima
         changes=changes,
         activations=activations,
         service_before=actual.before(),
-        origin={"generation": str(current.number)},
+        origin={
+            "generation": str(current.number),
+            "supervisor": world.supervisor.properties.kind,
+        },
     )

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stoker.apply.journal import unfinished_runs
+from stoker.apply.lock import read_holder
+from stoker.commands.supervising import using
 from stoker.commands.world import World
 from stoker.model.contract import Verification
 from stoker.model.generation import Generation
 from stoker.model.launch import ServicePhase, ServiceState
+from stoker.model.layout import lock_path
 from stoker.model.status import DeploymentStatus, Status
+from stoker.ports import Supervisor
 from stoker.state.documents import (
     choose_deployment,
     list_deployments,
@@ -31,9 +37,12 @@ def read_status(world: World, name: str | None = None) -> Status:
         shown: tuple[str, ...] = (choose_deployment(world.host, world.folders, name),)
     else:
         shown = list_deployments(world.host, world.folders) if is_there else ()
+    busy = read_holder(lock_path(world.folders))
     return Status(
         deployments=tuple(filter(None, (_read_one(world, each) for each in shown))),
-        interrupted=unfinished_runs(world.host, world.folders) if is_there else (),
+        busy=busy,
+        # While somebody works, the newest run is not over yet; that is no interruption.
+        interrupted=unfinished_runs(world.host, world.folders) if is_there and not busy else (),
     )
 
 
@@ -41,7 +50,8 @@ def _read_one(world: World, name: str) -> DeploymentStatus | None:
     generation = read_current(world.host, world.folders, name)
     if generation is None:
         return None
-    service = world.supervisor.state(name)
+    supervisor = using(world, generation.service.supervisor).supervisor
+    service = _with_orphans(supervisor, supervisor.state(name))
     verification = read_verification(world.host, world.folders, name)
     is_verified = covers(verification, service)
     launch = generation.launch
@@ -58,6 +68,14 @@ def _read_one(world: World, name: str) -> DeploymentStatus | None:
         detail=service.detail,
         drift=_drift(generation, service),
     )
+
+
+def _with_orphans(supervisor: Supervisor, service: ServiceState) -> ServiceState:
+    """A supervisor that was killed leaves its services running; the next one knows nothing."""
+    if service.pid or not (orphans := supervisor.find_orphans(service.name)):
+        return service
+    text = f"process {orphans[0].pid} still runs, left behind by a supervisor that died"
+    return replace(orphans[0], detail=f"{text}; `stoker start {service.name}` takes over from it")
 
 
 def covers(verification: Verification | None, service: ServiceState) -> bool:
@@ -78,10 +96,12 @@ def _phase(service: ServiceState, *, is_verified: bool) -> str:
 
 
 def _drift(generation: Generation, service: ServiceState) -> str:
-    if not service.pid or service.digest == generation.service.digest:
+    if not service.digest or service.digest == generation.service.digest:
         return ""
-    runs = service.digest[:12] or "unknown"
-    return f"runs definition {runs}, in force is {generation.service.digest[:12]}"
+    return (
+        f"runs definition {service.digest[:12]}, in force is {generation.service.digest[:12]}; "
+        f"`stoker start {generation.name}` puts it right"
+    )
 
 
 def _reference(generation: Generation) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from stoker.commands.ready import connect, try_contract
 from stoker.commands.resolve import require_current
+from stoker.commands.supervising import using
 from stoker.commands.world import World
 from stoker.contract.run import discover_checks, verify
-from stoker.errors import UsageError
+from stoker.errors import HostError, UsageError
 from stoker.model.contract import Request, Verification
 from stoker.model.launch import ServicePhase
 from stoker.ports import Endpoint
@@ -34,8 +36,11 @@ def verify_target(
     """
     if target is not None and "://" in target:
         return _verify_url(world, target, level=level, only=only, key_file=key_file)
+    if target is not None and ":" in target:
+        raise UsageError(f"{target} is not the name of a deployment", f"write http://{target}")
     name = choose_deployment(world.host, world.folders, target)
     generation = require_current(world, name)
+    world = using(world, generation.service.supervisor)
     state = world.supervisor.state(name)
     if state.phase is not ServicePhase.RUNNING:
         raise UsageError(f"{name} is {state.phase.value}", f"`stoker start {name}` starts it")
@@ -47,17 +52,24 @@ def _verify_url(
     world: World, url: str, *, level: str, only: Sequence[str], key_file: str | None
 ) -> Verification:
     host, port = parse_url(url)
-    key = world.host.read_text(key_file, 1 << 16).strip() if key_file else None
+    key = _read_key(world, key_file) if key_file else None
     endpoint = world.connect(host, port, key)
     return verify(
         endpoint,
-        name=url,
+        name=f"the server at {host}",
         published_name=_first_published_name(endpoint, url),
         level=level,
         only=tuple(only),
         clock=world.clock,
         reporter=world.reporter,
     )
+
+
+def _read_key(world: World, path: str) -> str:
+    try:
+        return world.host.read_text(os.path.abspath(path), 1 << 16).strip()
+    except HostError as error:
+        raise UsageError(f"the key file cannot be read: {error.summary}", error.hint) from error
 
 
 def parse_url(url: str) -> tuple[str, int]:

@@ -25,7 +25,9 @@ Connect = Callable[[str, int, str | None], Endpoint]
 class World:
     """What a command works with.
 
-    ``me``: the user that Stoker runs as. ``env``: the environment that Stoker was started in.
+    ``supervisors``: all service managers by kind; ``supervisor``: the one of the deployment that
+    the command is about (see :mod:`stoker.commands.supervising`). ``me``: the user that Stoker
+    runs as. ``env``: the environment that Stoker was started in.
     ``python``: the interpreter that runs Stoker (for child processes of Stoker's own).
     """
 
@@ -33,6 +35,7 @@ class World:
     clock: Clock
     reporter: Reporter
     supervisor: Supervisor
+    supervisors: Mapping[str, Supervisor]
     connect: Connect
     folders: Folders
     me: str

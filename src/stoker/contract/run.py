@@ -63,8 +63,9 @@ def select_checks(
     for nothing but an empty ``require``: no server could ever be verified by it.
     """
     known = discover_checks()
-    if level not in LEVELS:
-        raise _unknown("level", level, LEVELS)
+    offered = [name for name in LEVELS if any(check.level == name for check in known)]
+    if level not in offered:
+        raise _unknown("level", level, offered)
     wanted = only or require
     if wanted is None:
         highest = LEVELS.index(level)

@@ -82,7 +82,7 @@ class Service:
     ``digest`` identifies the whole definition; it is stamped into the environment of the process
     as ``STOKER_DIGEST`` so that what really runs can be compared with what was declared.
     ``user`` None means the user that the supervisor itself runs as.
-    ``restart``: on-failure, always or never.
+    ``restart``: on-failure, always or never. ``supervisor``: the kind that runs it.
     """
 
     name: str
@@ -95,6 +95,7 @@ class Service:
     restart: str
     on_boot: bool
     stop_timeout_seconds: int
+    supervisor: str = "supervisord"
 
 
 class ServicePhase(StrEnum):

@@ -31,24 +31,31 @@ class DeploymentStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """All deployments of a state folder, and runs that were cut short."""
+    """All deployments of a state folder.
+
+    ``busy``: which Stoker is changing something right now, empty for none. ``interrupted``: runs
+    that were cut short.
+    """
 
     SCHEMA: ClassVar[str] = "status/1"
 
     deployments: tuple[DeploymentStatus, ...]
+    busy: str = ""
     interrupted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationLine:
-    """One generation in a list."""
+    """One generation in a list. ``changed``: the keys that differ from the one before."""
 
     number: int
     is_current: bool
     note: str
     weights: str
     published_name: str
+    port: int
     digest: str
+    changed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ def build_service(
     user: str | None,
     model: str,
     secret_digests: Mapping[str, str],
+    supervisor: str,
 ) -> Service:
     """What the supervisor shall run.
 
@@ -52,7 +53,7 @@ def build_service(
     digest = digest_text(
         canonical_json({**fields, "model": model, "secrets": dict(secret_digests)})
     )
-    return Service(digest=digest, **fields)
+    return Service(digest=digest, supervisor=supervisor, **fields)
 
 
 def next_generation(

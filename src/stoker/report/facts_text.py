@@ -51,6 +51,8 @@ def _scalar(key: str, value: Plain) -> str:
         return format_bytes(value)
     if value is None:
         return "none"
+    if isinstance(value, (list, tuple)) and value:
+        return (".".join if key == "version" else ", ".join)(str(item) for item in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value) if value not in ([], {}) else "none"

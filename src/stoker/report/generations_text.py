@@ -12,9 +12,11 @@ def render_generations(found: Generations) -> str:
         (
             f"{'*' if line.is_current else ' '} {line.number}",
             line.published_name,
+            str(line.port),
             line.weights,
             line.note,
+            ", ".join(line.changed),
         )
         for line in found.generations
     ]
-    return render_table(("  N", "PUBLISHED", "MODEL", "NOTE"), rows)
+    return render_table(("  N", "PUBLISHED", "PORT", "MODEL", "NOTE", "CHANGED"), rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 
 from stoker.model.finding import Finding, Status
 from stoker.model.launch import Setting
@@ -99,7 +100,9 @@ def _findings(plan: Plan) -> list[str]:
         return []
     lines = ["Findings:"]
     for finding in plan.findings:
-        lines += render_finding(finding)
+        # What blocks comes first; what could not be judged beside it is noise until it is mended.
+        if not (plan.blocked_by and finding.status is Status.UNKNOWN):
+            lines += render_finding(finding)
     return [*lines, ""]
 
 
@@ -113,6 +116,9 @@ def render_finding(finding: Finding) -> list[str]:
     lines = [f"  ! {mark}: {finding.summary} [{finding.rule}]{accepted}"]
     if finding.remedy:
         lines.append(f"      {finding.remedy}")
-    lines += [f"      change: {path}: {value}" for path, value in finding.change.items()]
+    lines += [
+        f"      change: {path}: {json.dumps(value, ensure_ascii=False)}"
+        for path, value in finding.change.items()
+    ]
     lines.append(f"      source: {finding.source.kind}, {finding.source.where}")
     return lines

@@ -17,12 +17,18 @@ def render_status(status: Status) -> str:
     ]
     table = render_table(("NAME", "PHASE", "VERIFIED", "MODEL", "URL", "ENGINE"), rows)
     notes = [f"{one.name}: {one.drift}" for one in status.deployments if one.drift]
+    notes += [
+        f"{one.name}: this process has not been verified; `stoker verify {one.name}` tries it"
+        for one in status.deployments
+        if one.phase == "running"
+    ]
     notes += [f"{one.name}: {one.detail}" for one in status.deployments if one.detail]
     return table + "".join(f"{note}\n" for note in notes + _interrupted(status))
 
 
 def _interrupted(status: Status) -> list[str]:
-    return [
+    busy = [f"{status.busy} is changing something"] if status.busy else []
+    return busy + [
         f"run {run} was cut short; the next apply, start, stop or down recovers it"
         for run in status.interrupted
     ]
