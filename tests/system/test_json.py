@@ -46,7 +46,7 @@ def test_what_runs_as_documents(running: Stoker, running_file: str) -> None:
 
 
 def test_what_needs_no_deployment(stoker: Stoker) -> None:
-    assert stoker.say("status") == {"schema": "status/1", "deployments": [], "interrupted": []}
+    assert stoker.say("status")["deployments"] == []
     assert stoker.say("facts")["schema"] == "facts/1"
     assert stoker.say("verify", "--list")["schema"] == "checks/1"
     written = stoker.say("init")
@@ -67,7 +67,8 @@ def test_errors_are_documents(stoker: Stoker, words: tuple[str, ...]) -> None:
 
 
 def test_blocked_and_rolled_back_are_documents(stoker: Stoker, small: str, tmp_path: Path) -> None:
-    edit(small, {"engine.settings.cache-type-k": "nonsense"})
+    refused = {"engine.settings.cache-type-k": "nonsense", "accept": ["engine.flag-value"]}
+    edit(small, refused)
     failed = stoker.run("apply", small, "--json")
     assert failed.exit_code == failed.document["exit_code"] == 7
     assert "nonsense" in failed.document["summary"]

@@ -16,13 +16,14 @@ import typer
 import stoker as package
 from tests.conftest import PROJECT
 from tests.system.conftest import NewStoker
-from tests.system.runner import Stoker, ask, free_port, write_small
+from tests.system.runner import DOWNLOAD_SECONDS, Stoker, ask, free_port, write_small
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 
 AS_NOBODY = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
 
 
+@pytest.mark.timeout(DOWNLOAD_SECONDS, func_only=True)
 def test_service_is_unprivileged_and_apart(
     new_stoker: NewStoker, tmp_path: Path, open_data: Path
 ) -> None:
@@ -31,6 +32,7 @@ def test_service_is_unprivileged_and_apart(
     key.write_text("a-key\n")
     changes = {"service.user": None, "serve.api_key_file": str(key)}
     stoker = new_stoker(data=open_data)
+    stoker.patience_seconds = DOWNLOAD_SECONDS
     stoker.succeed("apply", write_small(tmp_path, changes, port=free_port()))
     (engine,) = stoker.engines()
     user_id = os.geteuid() or pwd.getpwnam("nobody").pw_uid

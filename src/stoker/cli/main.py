@@ -56,9 +56,12 @@ def run() -> None:
         print_error(error, as_json="--json" in sys.argv)
         sys.exit(error.exit_code)
     except SystemExit as ending:
-        if ending.code == ExitCode.INTERRUPTED:  # Typer's word for a KeyboardInterrupt
+        if ending.code == ExitCode.INTERRUPTED:  # Typer's word for a KeyboardInterrupt in a verb
             sys.stderr.write("interrupted\n")
         raise
+    except KeyboardInterrupt:  # before the verb began
+        sys.stderr.write("interrupted\n")
+        sys.exit(ExitCode.INTERRUPTED)
     except Exception:
         traceback.print_exc()
         sys.stderr.write("error: this is a bug in Stoker; please report the lines above\n")

@@ -14,7 +14,7 @@ from stoker.errors import AccessDenied, HostError, StateError
 from stoker.model.document import parse_document, render_document
 from stoker.model.layout import state_path
 from stoker.model.plan import Folders
-from stoker.ports import Host, ReadableHost
+from stoker.ports import TEMPORARY_SUFFIX, Host, ReadableHost
 
 FOLDER_MODE = 0o700
 
@@ -52,7 +52,8 @@ def check_state_folder(host: ReadableHost, folders: Folders, *, me: str) -> bool
             f"run Stoker as {stat.owner}, or choose another folder with STOKER_STATE",
         )
     if host.stat(state_path(folders)) is None:
-        if host.list_folder(path):
+        # A kill while the mark was written leaves a temporary file behind, which is ours.
+        if any(not name.endswith(TEMPORARY_SUFFIX) for name in host.list_folder(path)):
             raise StateError(
                 f"{path} has files in it and is not a state folder of Stoker", _choose_hint()
             )
