@@ -11,11 +11,17 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import PROJECT
-from tests.supervisors.worlds import FakeWorld, SupervisordWorld, World
+from tests.lab.tree import MARK
+from tests.supervisors.worlds import FakeWorld, SupervisordWorld, SystemdWorld, World
 
 SUPERVISOR = "supervisor==4.3.0"
 _ENVIRONMENT = PROJECT / ".cache" / "supervisord-venv"
 _WHEELS = PROJECT / ".cache" / "wheels"
+
+#: What can be killed, and comes and goes with our services.
+MORTAL = ("fake", "supervisord")
+#: Nobody's own services are ever touched: systemd is tested in the lab's containers alone.
+ADAPTERS = (*MORTAL, "systemd") if Path(MARK).exists() else MORTAL
 
 
 @pytest.fixture(scope="session")
@@ -53,9 +59,25 @@ def fake_world() -> FakeWorld:
     return FakeWorld()
 
 
-@pytest.fixture(params=["fake", "supervisord"])
+@pytest.fixture
+def systemd_world(tmp_path: Path) -> Iterator[SystemdWorld]:
+    if "systemd" not in ADAPTERS:
+        pytest.skip("runs in the lab's containers, see tests/lab")
+    world = SystemdWorld(tmp_path)
+    yield world
+    world.close()
+
+
+@pytest.fixture(params=ADAPTERS)
 def world(request: pytest.FixtureRequest) -> World:
     """Every adapter of the port."""
+    found: World = request.getfixturevalue(f"{request.param}_world")
+    return found
+
+
+@pytest.fixture(params=MORTAL)
+def mortal_world(request: pytest.FixtureRequest) -> World:
+    """Every adapter whose manager is our own."""
     found: World = request.getfixturevalue(f"{request.param}_world")
     return found
 

@@ -1,4 +1,8 @@
-"""The contract of the Supervisor port, on the fake and on a real supervisord."""
+"""The contract of the Supervisor port, on the fake, a real supervisord and a real systemd.
+
+What begins and ends with our services (``mortal_world``) is not asked of systemd, which is there
+before them and cannot be killed. Its part runs where ``tests/lab`` lets it.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +87,6 @@ class TestWithoutManager:
     def test_a_defined_service_is_stopped(self, world: World) -> None:
         prepare(world, "one")
         assert world.supervisor.state("one").phase is ServicePhase.STOPPED
-        assert not world.is_manager_up()
 
     def test_nothing_is_left_behind(self, world: World) -> None:
         prepare(world, "one")
@@ -93,11 +96,17 @@ class TestWithoutManager:
         prepare(world, "one")
         world.supervisor.stop("one")
         world.supervisor.stop("nobody")
-        assert not world.is_manager_up()
 
-    def test_reload_without_definitions_starts_no_manager(self, world: World) -> None:
-        world.supervisor.reload()
-        assert not world.is_manager_up()
+    def test_asking_and_stopping_start_no_manager(self, mortal_world: World) -> None:
+        prepare(mortal_world, "one")
+        mortal_world.supervisor.state("one")
+        mortal_world.supervisor.find_orphans("one")
+        mortal_world.supervisor.stop("one")
+        assert not mortal_world.is_manager_up()
+
+    def test_reload_without_definitions_starts_no_manager(self, mortal_world: World) -> None:
+        mortal_world.supervisor.reload()
+        assert not mortal_world.is_manager_up()
 
     def test_start_brings_the_manager(self, world: World) -> None:
         prepare(world, "one")
@@ -143,15 +152,21 @@ class TestReload:
         assert world.supervisor.state("one").phase is ServicePhase.ABSENT
         assert world.supervisor.state("two").process == states["two"].process
 
-    def test_the_manager_goes_with_the_last_definition(self, world: World) -> None:
+    def test_the_last_definition_goes_as_well(self, world: World) -> None:
         service = put(world, "one")
         world.supervisor.start("one")
         before = world.supervisor.state("one")
         undefine(world, service)
         world.supervisor.reload()
         assert not world.is_alive(before)
-        assert not world.is_manager_up()
         assert world.supervisor.state("one").phase is ServicePhase.ABSENT
+
+    def test_the_manager_goes_with_the_last_definition(self, mortal_world: World) -> None:
+        service = put(mortal_world, "one")
+        mortal_world.supervisor.start("one")
+        undefine(mortal_world, service)
+        mortal_world.supervisor.reload()
+        assert not mortal_world.is_manager_up()
 
     def test_the_manager_comes_back_with_the_next_one(self, world: World) -> None:
         undefine(world, put(world, "one"))
@@ -294,46 +309,48 @@ class TestOrphans:
         assert world.supervisor.find_orphans("one") == ()
         assert world.supervisor.find_orphans("nobody") == ()
 
-    def test_what_a_killed_manager_leaves_behind_is_found_by_name(self, world: World) -> None:
-        put(world, "one")
-        put(world, "two")
+    def test_what_a_killed_manager_leaves_behind_is_found_by_name(
+        self, mortal_world: World
+    ) -> None:
+        put(mortal_world, "one")
+        put(mortal_world, "two")
         for name in ("one", "two"):
-            world.supervisor.start(name)
-        before = world.supervisor.state("one")
-        world.kill_manager()
-        (orphan,) = world.supervisor.find_orphans("one")
+            mortal_world.supervisor.start(name)
+        before = mortal_world.supervisor.state("one")
+        mortal_world.kill_manager()
+        (orphan,) = mortal_world.supervisor.find_orphans("one")
         assert (orphan.name, orphan.pid, orphan.process, orphan.digest) == (
             "one",
             before.pid,
             before.process,
             "d1",
         )
-        assert world.supervisor.find_orphans("nobody") == ()
+        assert mortal_world.supervisor.find_orphans("nobody") == ()
 
-    def test_the_state_tells_of_them(self, world: World) -> None:
-        put(world, "one")
-        world.supervisor.start("one")
-        world.kill_manager()
-        state = world.supervisor.state("one")
+    def test_the_state_tells_of_them(self, mortal_world: World) -> None:
+        put(mortal_world, "one")
+        mortal_world.supervisor.start("one")
+        mortal_world.kill_manager()
+        state = mortal_world.supervisor.state("one")
         assert state.phase is ServicePhase.UNKNOWN
         assert state.detail
 
-    def test_a_new_manager_does_not_hold_them(self, world: World) -> None:
-        put(world, "one")
-        world.supervisor.start("one")
-        world.kill_manager()
-        world.supervisor.reload()
-        assert world.supervisor.state("one").phase is ServicePhase.STOPPED
-        assert len(world.supervisor.find_orphans("one")) == 1
+    def test_a_new_manager_does_not_hold_them(self, mortal_world: World) -> None:
+        put(mortal_world, "one")
+        mortal_world.supervisor.start("one")
+        mortal_world.kill_manager()
+        mortal_world.supervisor.reload()
+        assert mortal_world.supervisor.state("one").phase is ServicePhase.STOPPED
+        assert len(mortal_world.supervisor.find_orphans("one")) == 1
 
-    def test_once_they_are_ended_the_service_starts_again(self, world: World) -> None:
-        put(world, "one")
-        world.supervisor.start("one")
-        world.kill_manager()
-        for orphan in world.supervisor.find_orphans("one"):
-            assert world.host.end_process(orphan.pid, orphan.process, 5.0)
-        assert world.supervisor.find_orphans("one") == ()
-        assert world.supervisor.state("one").phase is ServicePhase.STOPPED
-        world.supervisor.start("one")
-        assert world.supervisor.state("one").phase in LIVE_PHASES
-        assert world.supervisor.find_orphans("one") == ()
+    def test_once_they_are_ended_the_service_starts_again(self, mortal_world: World) -> None:
+        put(mortal_world, "one")
+        mortal_world.supervisor.start("one")
+        mortal_world.kill_manager()
+        for orphan in mortal_world.supervisor.find_orphans("one"):
+            assert mortal_world.host.end_process(orphan.pid, orphan.process, 5.0)
+        assert mortal_world.supervisor.find_orphans("one") == ()
+        assert mortal_world.supervisor.state("one").phase is ServicePhase.STOPPED
+        mortal_world.supervisor.start("one")
+        assert mortal_world.supervisor.state("one").phase in LIVE_PHASES
+        assert mortal_world.supervisor.find_orphans("one") == ()

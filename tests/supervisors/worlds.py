@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +22,7 @@ from stoker.supervisors.supervisord import (
     SupervisordSupervisor,
     socket_path_for,
 )
+from stoker.supervisors.systemd import SystemdLayout, SystemdSupervisor, user_layout
 from tests.fakes.host import MemoryHost
 from tests.fakes.supervisor import FakeSupervisor
 
@@ -153,6 +157,74 @@ class SupervisordWorld:
             wanted = {stamp, self.layout.configuration.encode()}
             return bool(wanted & set(text.split(b"\0"))) and is_running(int(entry.name))
         return False
+
+
+class SystemdWorld:
+    """The systemd of this machine, with a state folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        home = folder / "state"
+        home.mkdir(mode=0o700, exist_ok=True)
+        self.home = str(home)
+        self.logs = f"{home}/logs"
+        self.host: Host = LocalHost()
+        self.layout = self._layout()
+        self.systemd = self.adapter()
+        self.supervisor: Supervisor = self.systemd
+
+    def _layout(self) -> SystemdLayout:
+        if os.geteuid() == 0:
+            return SystemdLayout(home=self.home, logs=self.logs, is_root=True)
+        config = f"{Path.home()}/.config"
+        return user_layout(self.home, logs=self.logs, config=config, user_id=os.geteuid())
+
+    def adapter(self, **changes: Any) -> SystemdSupervisor:
+        """The adapter, as another run of Stoker would make it."""
+        return SystemdSupervisor(self.host, RealClock(), replace(self.layout, **changes))
+
+    def arrange(self, service: Service) -> None:
+        """Here programs really run."""
+
+    def kill_manager(self) -> None:
+        raise AssertionError("systemd cannot be killed")
+
+    def is_alive(self, state: ServiceState) -> bool:
+        return is_running(state.pid)
+
+    def is_manager_up(self) -> bool:
+        return True
+
+    def systemctl(self, *words: str) -> str:
+        """What systemctl says: a person would ask it the same."""
+        return self._ask("systemctl", *words)
+
+    def read_service(self, unit: str) -> dict[str, Any]:
+        """What systemd has in memory of a unit, by a reader that is not ours."""
+        manager = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1")
+        loaded = self._busctl(*manager, "org.freedesktop.systemd1.Manager", "LoadUnit", "s", unit)
+        properties = "org.freedesktop.DBus.Properties"
+        found = self._busctl(manager[0], loaded, properties, "GetAll", "s", "")
+        return {name: value["data"] for name, value in found.items()}
+
+    def _busctl(self, *words: str) -> Any:
+        return json.loads(self._ask("busctl", "--json=short", "call", *words))["data"][0]
+
+    def _ask(self, program: str, *words: str) -> str:
+        scope = [] if self.layout.scope == "system" else ["--user"]
+        env = {"PATH": "/usr/bin", "XDG_RUNTIME_DIR": f"/run/user/{os.geteuid()}"}
+        command = [program, *scope, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+        return done.stdout + done.stderr
+
+    def close(self) -> None:
+        """Leave no unit behind, whoever made it."""
+        units = [path.name for path in Path(self.layout.unit_folder).glob("stoker-*.service")]
+        if units:
+            self.systemctl("stop", *units)
+        for unit in units:
+            Path(self.layout.unit_folder, unit).unlink()
+        self.supervisor.reload()
+        self.systemctl("reset-failed")
 
 
 class RealClock:
