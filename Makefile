@@ -30,7 +30,11 @@ up: venv ## serve the small example model and verify it; PORT=8001 chooses the p
 
 .PHONY: test
 test: lint ## lint, then all tests, with a real engine and a real model
-	.venv/bin/python -m pytest $(ARGS)
+	.venv/bin/python -m pytest --ignore=tests/lab $(ARGS)
+
+.PHONY: lab
+lab: dev ## the suites that need a container with a real systemd (root, mmdebstrap, systemd-nspawn)
+	.venv/bin/python -m pytest tests/lab $(ARGS)
 
 .PHONY: lint
 lint: dev ## style, types and the import contracts

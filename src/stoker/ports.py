@@ -211,6 +211,13 @@ class Supervisor(Protocol):
         """
         ...
 
+    def check_foreign(self, name: str) -> None:
+        """Raise SupervisorError when the name is taken by a definition that is not ours.
+
+        Asked before a definition is planned. MUST NOT raise for a manager that is not running.
+        """
+        ...
+
     def render_shared(self) -> Mapping[str, Image]:
         """The files that all services share (a daemon's own configuration), maybe none. Pure."""
         ...

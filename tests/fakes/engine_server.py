@@ -5,7 +5,8 @@ For tests of everything that talks to an engine::
     with EngineServer(fault=Fault.NO_DONE) as server:
         endpoint = HttpEndpoint("127.0.0.1", server.port)
 
-It is a real server on a free port of the loopback address, with a thread for each connection.
+It is a real server on a free port of the loopback address, or on the one that it is given, with a
+thread for each connection.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ class EngineServer:
         api_key: str = "",
         echo: str = "",
         cut: Cut = _by_event,
+        port: int = 0,
     ) -> None:
         engine = engine or Engine()
         self.engine = ENGINE_FAULTS[fault](engine) if fault in ENGINE_FAULTS else engine
@@ -79,7 +81,7 @@ class EngineServer:
         self.cut = cut
         self.asked: list[Asked] = []
         self.is_stopping = threading.Event()
-        self._server = _Server(self)
+        self._server = _Server(self, port)
         self.port: int = self._server.server_address[1]
 
     def __enter__(self) -> Self:
@@ -101,9 +103,9 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, owner: EngineServer) -> None:
+    def __init__(self, owner: EngineServer, port: int) -> None:
         self.owner = owner
-        super().__init__((owner.host, 0), _Handler)
+        super().__init__((owner.host, port), _Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that goes away is what some tests are about."""

@@ -103,6 +103,9 @@ class FakeSupervisor:
         fields = {**dataclasses.asdict(service), "env": environment}
         return {self._definition_path(service.name): _image(canonical_json(fields))}
 
+    def check_foreign(self, name: str) -> None:
+        pass
+
     def render_shared(self) -> Mapping[str, Image]:
         return {f"{self.folder}/manager.json": _image(canonical_json({"home": self.home}))}
 

@@ -13,11 +13,14 @@ from stoker.hosts.local import LocalHost
 from stoker.knowledge.engines import load_environment
 from stoker.model.layout import logs_folder, supervisor_folder
 from stoker.model.plan import Folders
-from stoker.ports import Clock, Endpoint, Host, Reporter
+from stoker.ports import Clock, Endpoint, Host, Reporter, Supervisor
 from stoker.supervisors.supervisord import SupervisordSupervisor
 from stoker.supervisors.supervisord_files import SupervisordLayout, socket_path_for
+from stoker.supervisors.systemd import SystemdLayout, SystemdSupervisor, user_layout
 
 SUPERVISOR_KIND = "supervisord"
+#: A folder that systemd makes when it is process 1 (sd_booted(3)).
+SYSTEMD_MARK = "/run/systemd/system"
 
 
 def build_world(reporter: Reporter) -> World:
@@ -25,13 +28,13 @@ def build_world(reporter: Reporter) -> World:
     is_root = os.geteuid() == 0
     folders = choose_folders(os.environ, is_root=is_root)
     host, clock = LocalHost(), SystemClock()
-    supervisor = _supervisor(host, clock, folders, is_root=is_root)
+    supervisors = _supervisors(host, clock, folders, is_root=is_root)
     return World(
         host=host,
         clock=clock,
         reporter=reporter,
-        supervisor=supervisor,
-        supervisors={supervisor.properties.kind: supervisor},
+        supervisor=supervisors[SUPERVISOR_KIND],
+        supervisors=supervisors,
         connect=_connect,
         folders=folders,
         me=pwd.getpwuid(os.geteuid()).pw_name,
@@ -41,7 +44,28 @@ def build_world(reporter: Reporter) -> World:
     )
 
 
-def _supervisor(
+def _supervisors(
+    host: Host, clock: Clock, folders: Folders, *, is_root: bool
+) -> dict[str, Supervisor]:
+    """Our own supervisord everywhere, and systemd where it is the machine's process 1."""
+    found: dict[str, Supervisor] = {
+        SUPERVISOR_KIND: _supervisord(host, clock, folders, is_root=is_root)
+    }
+    if host.stat(SYSTEMD_MARK) is not None:
+        found["systemd"] = SystemdSupervisor(host, clock, _systemd_layout(folders, is_root=is_root))
+    return found
+
+
+def _systemd_layout(folders: Folders, *, is_root: bool) -> SystemdLayout:
+    logs = logs_folder(folders)
+    if is_root:
+        return SystemdLayout(home=folders.state, logs=logs, is_root=True)
+    home = pwd.getpwuid(os.geteuid()).pw_dir
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    return user_layout(folders.state, logs=logs, config=config, user_id=os.geteuid())
+
+
+def _supervisord(
     host: Host, clock: Clock, folders: Folders, *, is_root: bool
 ) -> SupervisordSupervisor:
     environment = environment_path(load_environment(SUPERVISOR_KIND), folders)

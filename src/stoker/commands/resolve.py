@@ -20,8 +20,8 @@ from stoker.errors import HostError, StateError
 from stoker.knowledge.derive import build_tree
 from stoker.knowledge.engines import (
     engine_kinds,
+    find_environment,
     load_engine_table,
-    load_environment,
     load_model_packages,
 )
 from stoker.knowledge.rules import evaluate_rules, load_rules
@@ -190,7 +190,7 @@ def _identity(world: World, deployment: Deployment, facts: Facts) -> str:
 def _plan_preparations(
     world: World, deployment: Deployment, table: EngineTable
 ) -> tuple[Preparation, ...]:
-    recipes = [load_environment(world.supervisor.properties.kind)]
+    recipes = list(filter(None, [find_environment(world.supervisor.properties.kind)]))
     if deployment.engine.environment == "embedded":
         recipes.append(table.embedded)
     planned = [plan_environment(recipe, world.folders, world.host) for recipe in recipes]
@@ -254,6 +254,7 @@ def plan_generation(
     """The plan that puts a generation in force and gets it running and verified."""
     name, folders = generation.name, world.folders
     desired = _desired_or_none(world, generation, findings)
+    world.supervisor.check_foreign(name)
     current = read_current(world.host, folders, name)
     if current is not None and desired:
         gone = _paths_of(world, current) - desired.keys()

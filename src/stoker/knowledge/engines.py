@@ -75,6 +75,12 @@ def load_environment(name: str) -> EnvironmentRecipe:
     return parse_environment(read_toml(where), where=where)
 
 
+def find_environment(name: str) -> EnvironmentRecipe | None:
+    """The recipe of this name, or None: a manager that the machine brings needs none of ours."""
+    known = list_data("environments", ".toml")
+    return load_environment(name) if name in known else None
+
+
 def parse_environment(data: Mapping[str, Plain], *, where: str) -> EnvironmentRecipe:
     """A recipe from its TOML form, where launchers are names of files. Raises DataError."""
     recipe = structure(EnvironmentRecipe, data, where=where)

@@ -305,8 +305,9 @@ class ServiceOptions(Part):
         "else the user who applies",
         examples=["stoker"],
     )
-    supervisor: Literal["auto", "supervisord"] = Field(
-        default="auto", description="What keeps the server running; auto: what this machine has"
+    supervisor: Literal["auto", "supervisord", "systemd"] = Field(
+        default="auto",
+        description="What keeps the server running; auto: supervisord, which Stoker brings along",
     )
     on_boot: bool = Field(default=True, description="Start when the machine starts")
     restart: Literal["on-failure", "always", "never"] = Field(

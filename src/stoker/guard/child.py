@@ -1,0 +1,233 @@
+"""The engine as a child process: start it, signal it, reap it, leave nothing of it behind.
+
+:mod:`stoker.guard.run` calls it, from the guard's main thread only. Besides
+:mod:`stoker.hosts.local` this is the one module that starts processes. It decides nothing.
+
+Three things see to it that the engine does not outlive the guard, however the guard ends:
+
+* The engine has a parent-death signal (prctl(2), PR_SET_PDEATHSIG): the kernel kills it when the
+  *thread* that started it ends, which is why only the main thread starts it. The signal is not
+  inherited by what the engine starts, and an executable with set-user-ID or capabilities clears
+  it.
+* The watcher, a fork of the guard that waits on a pipe, covers what the engine started: when the
+  pipe closes without a word it kills the engine's process group, and every process that carries
+  this guard's stamp in its environment, whatever session it has moved to.
+* A service manager's control group covers the rest (both killed in the same instant).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from stoker.errors import HostError
+from stoker.guard.config import Engine
+from stoker.hosts.local import LocalHost
+from stoker.model.units import parse_process_identity
+from stoker.supervisors.processes import find_descendants, read_environment, read_processes
+
+#: Which guard a process belongs to, by the identity of the guard's process.
+STAMP = "STOKER_GUARD"
+
+# prctl(2), from linux/prctl.h
+_SET_PARENT_DEATH_SIGNAL = 1
+_SET_NAME = 15
+_SET_CHILD_SUBREAPER = 36
+
+_WATCHER_NAME = b"stoker-watcher"
+#: What the guard says to the watcher when nothing is left.
+_ALL_GONE = b"."
+#: How long killed processes may take to be gone; one in a driver's call takes its time.
+_GONE_SECONDS = 10.0
+_LOOK_SECONDS = 0.02
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """A started engine.
+
+    ``pid`` is that of its first process, its process group and its session; ``process`` is the
+    identity of that process. ``output`` is the reading end of its stdout and stderr.
+    """
+
+    pid: int
+    process: str
+    output: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watcher:
+    """The watcher's process, and the pipe whose closing it waits for."""
+
+    pid: int
+    pipe: int
+
+
+def start_engine(engine: Engine) -> Child:
+    """Start the engine in a session of its own. Raises OSError if it cannot be executed.
+
+    The guard becomes the parent of every process that the engine leaves without one.
+    """
+    guard = os.getpid()
+    _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    reading, writing = os.pipe()
+    try:
+        process = subprocess.Popen(
+            engine.argv,
+            env={**engine.env, STAMP: _identify(guard)},
+            cwd=engine.directory,
+            stdin=subprocess.DEVNULL,
+            stdout=writing,
+            stderr=writing,
+            start_new_session=True,
+            # Safe because the guard has no other thread yet.
+            preexec_fn=lambda: _die_with(guard),  # noqa: PLW1509
+        )
+    except OSError:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    # From here on reap() waits for it; subprocess itself must not.
+    process.returncode = 0
+    return Child(pid=process.pid, process=_identify(process.pid), output=reading)
+
+
+def start_watcher(child: Child) -> Watcher:
+    """Start the process that ends the engine when the guard is gone."""
+    reading, writing = os.pipe()
+    stamp = _identify(os.getpid())
+    pid = os.fork()
+    if pid:
+        os.close(reading)
+        return Watcher(pid=pid, pipe=writing)
+    try:
+        _become_watcher(reading)
+        if os.read(reading, 1) != _ALL_GONE:
+            _kill_all(child.pid, stamp)
+    finally:
+        os._exit(0)
+
+
+def release_watcher(watcher: Watcher) -> None:
+    """Let the watcher go, since nothing is left to be ended."""
+    with suppress(OSError):
+        os.write(watcher.pipe, _ALL_GONE)
+    os.close(watcher.pipe)
+
+
+def signal_engine(child: Child, number: signal.Signals) -> None:
+    """Send a signal to the engine's process group; nothing happens when it is gone."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, number)
+
+
+def reap() -> Iterator[tuple[int, int]]:
+    """Every child that has ended, whosoever it was: its pid and status, negative for a signal."""
+    with suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            yield ended[0], os.waitstatus_to_exitcode(ended[1])
+
+
+def kill_rest(watcher: Watcher) -> bool:
+    """Kill and reap all that descends from the guard, but the watcher; whether all of it is gone.
+
+    Orphans become the guard's own children, so nothing that the engine started escapes.
+    """
+    deadline = time.monotonic() + _GONE_SECONDS
+    while left := _descendants() - {watcher.pid}:
+        for pid in left:
+            _kill(pid)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_LOOK_SECONDS)
+        _ = tuple(reap())
+    return True
+
+
+def read_bytes_read() -> int:
+    """Bytes that all descendants have read from files so far, as far as the kernel tells.
+
+    Of each process the larger figure counts: read(2) from the disk appears in both, pages that
+    are mapped in appear in ``read_bytes`` alone, and reads from the page cache in ``rchar`` alone.
+    """
+    host = LocalHost()
+    total = 0
+    for pid in _descendants():
+        figures = parse_io(_read(host, f"/proc/{pid}/io"))
+        total += max(figures.get("rchar", 0), figures.get("read_bytes", 0))
+    return total
+
+
+def parse_io(text: str) -> Mapping[str, int]:
+    """The figures of /proc/PID/io by their names; lines of another form are left out."""
+    pairs = (line.partition(": ") for line in text.splitlines())
+    return {name: int(value) for name, _, value in pairs if value.isdecimal()}
+
+
+def _read(host: LocalHost, path: str) -> str:
+    try:
+        return host.read_text(path)
+    except HostError:
+        return ""
+
+
+def _identify(pid: int) -> str:
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        return parse_process_identity(file.read(), pid)
+
+
+def _descendants() -> frozenset[int]:
+    return find_descendants(read_processes(LocalHost()), os.getpid())
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _die_with(guard: int) -> None:
+    """Run in the child between fork and exec."""
+    _libc.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != guard:
+        os._exit(1)  # it was gone before the signal was asked for
+
+
+def _become_watcher(pipe: int) -> None:
+    """Leave the guard's session, files and signals."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    os.setsid()
+    _libc.prctl(_SET_NAME, _WATCHER_NAME, 0, 0, 0)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(nothing, standard)
+    os.closerange(3, pipe)
+    os.closerange(pipe + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _kill_all(group: int, stamp: str) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+    deadline = time.monotonic() + _GONE_SECONDS
+    while (left := _stamped(stamp)) and time.monotonic() < deadline:
+        for pid in left:
+            _kill(pid)
+        time.sleep(_LOOK_SECONDS)
+
+
+def _stamped(stamp: str) -> tuple[int, ...]:
+    host = LocalHost()
+    return tuple(
+        process.pid
+        for process in read_processes(host)
+        if read_environment(host, process.pid).get(STAMP) == stamp
+    )

@@ -1,0 +1,299 @@
+"""Real guards around real processes: signals, output, notifications, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stoker.guard.values import ExitCode
+from tests.guard.engine_script import NOISE
+from tests.guard.running import (
+    Guarded,
+    fake_engine,
+    free_port,
+    is_alive,
+    wait_for,
+    write_config,
+)
+
+MOST_MEMORY_KIB = 50 << 10
+MEASURED_SECONDS = 4.0
+
+
+def read_pids(paths: list[str]) -> list[int]:
+    """The pids that the engine has written down."""
+    wait_for(lambda: all(map(os.path.exists, paths)))
+    return [int(Path(path).read_text()) for path in paths]
+
+
+@pytest.fixture
+def port() -> int:
+    """Where the engine will listen."""
+    return free_port()
+
+
+@pytest.mark.parametrize("is_abstract", [False, True], ids=["path", "abstract"])
+def test_ready_comes_after_the_contract(tmp_path: Path, port: int, is_abstract: bool) -> None:
+    lines = ["loading  62 % of it"]
+    config = write_config(tmp_path, fake_engine(port, lines=lines), port)
+    with Guarded(config, is_abstract=is_abstract) as guard:
+        guard.wait_told("READY=1")
+        assert "STATUS=loading weights 62 %" in guard.told
+        assert guard.told.index("STATUS=verifying") < guard.told.index("READY=1")
+        assert guard.told[1].startswith("EXTEND_TIMEOUT_USEC=")
+        wait_for(lambda: guard.status()["verified"])
+        status = guard.status()
+        assert status["phase"] == "ready"
+        assert status["process"].startswith(f"{status['pid']}:")
+        assert guard.terminate() == ExitCode.DONE
+        assert "STOPPING=1" in guard.told
+        assert not is_alive(status["pid"])
+        assert guard.status()["phase"] == "stopping"
+        assert not guard.status()["verified"]
+
+
+def test_a_broken_contract_is_never_ready(tmp_path: Path, port: int) -> None:
+    argv = fake_engine(port, fault="ONE_CHARACTER")
+    with Guarded(write_config(tmp_path, argv, port)) as guard:
+        wait_for(lambda: any("one character over and over" in line for line in guard.told))
+        assert "READY=1" not in guard.told
+        assert guard.status()["phase"] == "verifying"
+
+
+def test_a_key_goes_with_every_question(tmp_path: Path, port: int) -> None:
+    (tmp_path / "key").write_text("\n secret-word \n")
+    argv = fake_engine(port, api_key="secret-word")
+    server = {"key_path": str(tmp_path / "key")}
+    with Guarded(write_config(tmp_path, argv, port, server=server)) as guard:
+        guard.wait_told("READY=1")
+        assert guard.terminate() == ExitCode.DONE
+        assert "secret-word" not in guard.error() + (tmp_path / "status.json").read_text()
+
+
+def test_the_output_is_passed_on_byte_for_byte(tmp_path: Path, port: int) -> None:
+    argv = fake_engine(port, lines=["first"], noise=True, ends=3)
+    with Guarded(write_config(tmp_path, argv, port)) as guard:
+        assert guard.wait() == 3
+        assert guard.output() == b"first\n" + NOISE + NOISE
+
+
+def test_an_engine_outlives_the_reader_of_its_output(tmp_path: Path, port: int) -> None:
+    config = write_config(tmp_path, fake_engine(port, noise=True), port)
+    reading, writing = os.pipe()
+    guard = subprocess.Popen(
+        [sys.executable, "-m", "stoker.guard", config], stdout=writing, stderr=writing
+    )
+    os.close(writing)
+    os.close(reading)
+    wait_for((tmp_path / "status.json").exists)
+    wait_for(lambda: b'"phase": "ready"' in (tmp_path / "status.json").read_bytes())
+    guard.terminate()
+    assert guard.wait() == ExitCode.DONE
+
+
+def test_a_reader_that_stands_still_holds_up_no_signal(tmp_path: Path, port: int) -> None:
+    config = write_config(tmp_path, fake_engine(port, noise=True, children=[]), port)
+    reading, writing = os.pipe()
+    guard = subprocess.Popen(
+        [sys.executable, "-m", "stoker.guard", config],
+        stdout=writing,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(writing)
+    wait_for((tmp_path / "status.json").exists)
+    guard.terminate()
+    assert guard.wait() == ExitCode.DONE
+    os.close(reading)
+
+
+@pytest.mark.parametrize(("ends", "code"), [(7, 7), (-11, 139), (0, ExitCode.ENDED_UNASKED)])
+def test_the_engines_own_end_is_passed_on(tmp_path: Path, port: int, ends: int, code: int) -> None:
+    argv = fake_engine(port, lines=["last words"], ends=ends)
+    with Guarded(write_config(tmp_path, argv, port)) as guard:
+        assert guard.wait() == code
+        assert "while starting; its last lines:\n    last words" in guard.error()
+
+
+def test_a_kill_of_the_guard_leaves_nothing(tmp_path: Path, port: int) -> None:
+    paths = [str(tmp_path / "child"), str(tmp_path / "runaway")]
+    argv = fake_engine(port, children=paths, ignores=["SIGTERM", "SIGHUP", "SIGINT"])
+    with Guarded(write_config(tmp_path, argv, port)) as guard:
+        pids = [*read_pids(paths), guard.engine()]
+        assert all(map(is_alive, pids))
+        guard.process.kill()
+        wait_for(lambda: not any(map(is_alive, pids)))
+
+
+def test_an_end_of_the_engine_leaves_nothing(tmp_path: Path, port: int) -> None:
+    paths = [str(tmp_path / "child"), str(tmp_path / "runaway")]
+    with Guarded(write_config(tmp_path, fake_engine(port, children=paths, ends=5), port)) as guard:
+        assert guard.wait() == 5
+        assert not any(map(is_alive, read_pids(paths)))
+
+
+def test_the_watcher_ends_with_its_guard(tmp_path: Path, port: int) -> None:
+    with Guarded(write_config(tmp_path, fake_engine(port), port)) as guard:
+        guard.wait_told("READY=1")
+        (watcher,) = children_of(guard.process.pid) - {guard.engine()}
+        assert Path(f"/proc/{watcher}/comm").read_text() == "stoker-watcher\n"
+        assert guard.terminate() == ExitCode.DONE
+        wait_for(lambda: not is_alive(watcher))
+
+
+def test_a_guard_without_watcher_goes_on(tmp_path: Path, port: int) -> None:
+    with Guarded(write_config(tmp_path, fake_engine(port), port)) as guard:
+        guard.wait_told("READY=1")
+        (watcher,) = children_of(guard.process.pid) - {guard.engine()}
+        os.kill(watcher, signal.SIGKILL)
+        wait_for(lambda: watcher not in children_of(guard.process.pid))
+        assert guard.terminate() == ExitCode.DONE
+
+
+def children_of(pid: int) -> set[int]:
+    """The pids of what a process has started."""
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return set(map(int, text.split()))
+
+
+def test_an_engine_that_ignores_term_is_killed(tmp_path: Path, port: int) -> None:
+    argv = fake_engine(port, ignores=["SIGTERM"])
+    limits = {"stop_timeout_seconds": 0.5}
+    with Guarded(write_config(tmp_path, argv, port, limits=limits)) as guard:
+        guard.wait_told("READY=1")
+        engine = guard.engine()
+        assert guard.terminate() == ExitCode.DONE
+        assert not is_alive(engine)
+        assert "it has ended, by SIGKILL" in guard.error()
+
+
+def test_a_second_request_to_stop_is_in_a_hurry(tmp_path: Path, port: int) -> None:
+    argv = fake_engine(port, ignores=["SIGINT"])
+    limits = {"stop_timeout_seconds": 600}
+    with Guarded(write_config(tmp_path, argv, port, limits=limits)) as guard:
+        guard.wait_told("READY=1")
+        guard.process.send_signal(signal.SIGINT)
+        guard.wait_told("STOPPING=1")
+        guard.process.send_signal(signal.SIGINT)
+        assert guard.wait() == ExitCode.DONE
+
+
+def test_a_stop_while_loading_is_a_stop(tmp_path: Path, port: int) -> None:
+    argv = fake_engine(port, fault="SLOW_DRIP")
+    with Guarded(write_config(tmp_path, argv, port)) as guard:
+        guard.engine()
+        assert guard.terminate() == ExitCode.DONE
+        assert "READY=1" not in guard.told
+
+
+def test_hang_up_is_passed_on(tmp_path: Path, port: int) -> None:
+    with Guarded(write_config(tmp_path, fake_engine(port, says=["SIGHUP"]), port)) as guard:
+        guard.wait_told("READY=1")
+        guard.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: b"heard 1\n" in guard.output())
+        assert guard.terminate() == ExitCode.DONE
+
+
+def test_a_server_that_hangs_is_stuck(tmp_path: Path, port: int) -> None:
+    argv = fake_engine(port, fault="SLOW_DRIP", lines=["loading 30 %"])
+    changes = {"limits": {"stall_seconds": 1}, "canary": {"timeout_seconds": 30}}
+    with Guarded(write_config(tmp_path, argv, port, **changes)) as guard:
+        assert guard.wait() == ExitCode.STALLED
+        assert "stuck in loading weights" in guard.error()
+        assert guard.status()["phase"] == "stalled"
+
+
+@pytest.mark.parametrize(
+    ("later", "says"),
+    [
+        ("NAN", "numbers broke down"),
+        ("SERVER_ERROR", "HTTP 500"),
+        ("CLOSES_AT_ONCE", "broke off"),
+        ("SLOW_DRIP", "no whole reply"),
+        ("GARBAGE", "was not HTTP"),
+    ],
+)
+def test_what_breaks_later_is_noticed(tmp_path: Path, port: int, later: str, says: str) -> None:
+    canary = {"timeout_seconds": 0.3 if later == "SLOW_DRIP" else 10}
+    argv = fake_engine(port, later=later)
+    with Guarded(write_config(tmp_path, argv, port, canary=canary)) as guard:
+        guard.wait_told("READY=1")
+        os.kill(guard.engine(), signal.SIGUSR1)
+        assert guard.wait() == ExitCode.GAVE_UP
+        assert "it no longer generates" in guard.error()
+        assert says in guard.error()
+
+
+def test_an_engine_that_is_not_there(tmp_path: Path, port: int) -> None:
+    with Guarded(write_config(tmp_path, ["/no/such/engine"], port)) as guard:
+        assert guard.wait() == ExitCode.NOT_FOUND
+        assert "/no/such/engine" in guard.error()
+
+
+def test_an_engine_that_may_not_be_executed(tmp_path: Path, port: int) -> None:
+    with Guarded(write_config(tmp_path, ["/etc/passwd"], port)) as guard:
+        assert guard.wait() == ExitCode.NOT_EXECUTABLE
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"limits": {"stall_seconds": "60"}}, "`limits.stall_seconds` is no number of seconds"),
+        ({"canary": {"intervall": 1}}, "`canary.intervall` is unknown to guard/1"),
+        ({"require": ["chat_answers"]}, "did you mean chat_answer?"),
+        ({"server": {"host": "localhost"}}, "localhost is not a numeric address"),
+        ({"server": {"key_path": "/no/such/key"}}, "the API key cannot be read"),
+        ({"phases": [{"pattern": "(", "phase": "p", "title": "t"}]}, "is no regular expression"),
+    ],
+)
+def test_a_wrong_configuration_starts_nothing(
+    tmp_path: Path, port: int, changes: dict[str, object], says: str
+) -> None:
+    argv = ["/bin/touch", str(tmp_path / "started")]
+    with Guarded(write_config(tmp_path, argv, port, **changes)) as guard:
+        assert guard.wait() == ExitCode.USAGE
+        assert says in guard.error()
+    assert not (tmp_path / "started").exists()
+
+
+def test_it_takes_little(
+    tmp_path: Path, port: int, record_property: Callable[[str, object], None]
+) -> None:
+    canary = {"interval_seconds": 1}
+    with Guarded(write_config(tmp_path, fake_engine(port), port, canary=canary)) as guard:
+        guard.wait_told("READY=1")
+        time.sleep(1)
+        before = cpu_seconds(guard.process.pid)
+        time.sleep(MEASURED_SECONDS)
+        used = cpu_seconds(guard.process.pid) - before
+        memory = memory_kib(guard.process.pid)
+        figures = f"{memory} KiB, {used / MEASURED_SECONDS:.2%} of a core at a look a second"
+        record_property("guard", figures)
+        sys.stdout.write(f"\nguard: {figures}\n")
+        assert memory < MOST_MEMORY_KIB
+        assert guard.terminate() == ExitCode.DONE
+
+
+def cpu_seconds(pid: int) -> float:
+    """The time on a core that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_kib(pid: int) -> int:
+    """The resident memory of a process."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmRSS"))
+
+
+def test_the_guard_loads_nothing_heavy() -> None:
+    script = "import stoker.guard.run, sys; print(*sorted(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    loaded = set(run.stdout.split())
+    assert loaded & {"pydantic", "httpx2", "typer", "asyncio", "ruamel.yaml", "ssl"} == set()
