@@ -26,6 +26,24 @@ _NAME = re.compile(r"(--?[A-Za-z0-9][\w.-]*)(?:,\s+|\s+|$)")
 _ENV = re.compile(r"\(env:\s*([^)\s]+)\)")
 _DEFAULT = re.compile(r"\(default:\s*([^()]*(?:\([^()]*\)[^()]*)*)\)")
 _REMOVED = "the argument has been removed"
+#: The parser of such an option takes whatever it is given, and does nothing with it.
+_IGNORED = "(DEPRECATED)"
+
+#: How the help writes that a number is wanted. The ranges are not those of the parser, which also
+#: takes 50 where the help of one polling level says ``<0|1>``.
+_NUMBERS = frozenset(
+    {"N", "P", "L", "INDEX", "SEED", "SECONDS", "SIMILARITY", "<0|1>", "<0...100>"}
+)
+_WORD = r"[a-z0-9][a-z0-9_+-]*"
+_BRACED = re.compile(rf"\{{({_WORD}(?:,{_WORD})+)\}}")
+_SWITCH = re.compile(rf"\[({_WORD}(?:\|{_WORD})+)\]")
+_LISTED = re.compile(rf"{_WORD}(?:,{_WORD})+")
+_ALLOWED = re.compile(rf"allowed values: ({_WORD}(?:, {_WORD})*)")
+_EXPLAINED = re.compile(rf" - ({_WORD}): ")
+_QUOTED = re.compile(rf"'({_WORD})'")
+#: What the parser takes for the words of a switch beside them (is_truthy, is_falsey and is_autoy
+#: in common/arg.cpp).
+_SPELLINGS = {"on": ["enabled", "true", "1"], "off": ["disabled", "false", "0"], "auto": ["-1"]}
 
 
 def split_help(text: str) -> Iterator[tuple[str, str]]:
@@ -49,13 +67,49 @@ def parse_option(signature: str, description: str) -> dict[str, object]:
     while found := _NAME.match(rest):
         names.append(found[1])
         rest = rest[found.end() :]
+    argument = rest.strip() or None
     env, default = _ENV.search(description), _DEFAULT.search(description)
-    return {
+    row = {
         "names": names,
-        "argument": rest.strip() or None,
+        "argument": argument,
         "env": env[1] if env else None,
         "default": default[1].strip() if default else None,
     }
+    return row | ({} if argument is None else parse_values(argument, description))
+
+
+def parse_values(argument: str, description: str) -> dict[str, object]:
+    """Which values an option takes: ``kind``, ``choices`` and ``also``, nothing where any may do.
+
+    ``kind`` is number (or one of the choices), choice (one of them) or list (of them, with
+    commas); ``also`` are spellings that the parser takes and the help does not tell.
+    """
+    if _IGNORED in description:
+        return {}
+    if argument in _NUMBERS:
+        words = list(dict.fromkeys(_QUOTED.findall(description)))
+        return {"kind": "number"} | ({"choices": words} if words else {})
+    if switch := _SWITCH.fullmatch(argument):
+        words = switch[1].split("|")
+        also = [spelling for word in words for spelling in _SPELLINGS.get(word, [])]
+        return {"kind": "choice", "choices": words, "also": also}
+    if _LISTED.fullmatch(argument):
+        return {"kind": "list", "choices": argument.split(",")}
+    words = _find_words(argument, description)
+    return {"kind": "choice", "choices": words} if len(words) > 1 else {}
+
+
+def _find_words(argument: str, description: str) -> list[str]:
+    """The words that are named as the only values."""
+    if braced := _BRACED.fullmatch(argument):
+        return braced[1].split(",")
+    if allowed := _ALLOWED.search(description):
+        return allowed[1].split(", ")
+    explained = _EXPLAINED.findall(description)
+    default = _DEFAULT.search(description)
+    is_word = default is not None and re.fullmatch(_WORD, default[1]) is not None
+    more = [default[1]] if default and is_word and explained else []
+    return list(dict.fromkeys([*explained, *more]))
 
 
 def parse_help(text: str) -> list[dict[str, object]]:

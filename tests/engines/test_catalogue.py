@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stoker.knowledge.datafiles import read_text
+from stoker.knowledge.derived.values import fits
 from stoker.knowledge.engines import load_engine_table
 from tests.conftest import PROJECT
 
@@ -36,7 +37,7 @@ for words in json.load(sys.stdin):
         os.dup2(saved, 2)
         os.close(saved)
         told.seek(0)
-        answers[words[0]] = told.read().decode("utf-8", "replace")
+        answers[" ".join(words)] = told.read().decode("utf-8", "replace")
 json.dump(answers, open(sys.argv[2], "w"))
 """
 
@@ -52,6 +53,20 @@ HELP = """\
 --spec-draft-type-k, -ctkd, --cache-type-k-draft TYPE
                                         KV cache data type for K for the draft model
                                         (default: f16)
+-fa,   --flash-attn [on|off|auto]       set Flash Attention use ('on', 'off', or 'auto')
+--rope-scaling {none,linear,yarn}       RoPE frequency scaling method, defaults to linear
+-lm,   --load-mode MODE                 model loading mode (default: auto)
+                                        - none: no special loading mode
+                                        - mmap+mlock: mmap + force system to keep model in
+                                        RAM rather than swapping or compressing
+-ngl,  --gpu-layers N                   max. number of layers to store in VRAM, either
+                                        an exact number, 'auto', or 'all' (default: auto)
+-dt,   --defrag-thold N                 KV cache defragmentation threshold (DEPRECATED)
+--spec-type none,draft-simple,ngram-mod
+                                        comma-separated list of types
+-ctk,  --cache-type-k TYPE              KV cache data type for K
+                                        allowed values: f32, f16, q8_0
+                                        (default: f16)
 --fim-qwen-1.5b-default                 use default Qwen 2.5 Coder 1.5B (note: can download weights)
 --xtc-probability N                     probability (default: 0.00, 0.0 = disabled (by itself))
 ----- speculative params -----
@@ -59,6 +74,25 @@ HELP = """\
 --draft, --draft-n, --draft-max N       the argument has been removed. use --spec-draft-n-max or
                                         another
 """
+
+
+def try_flags(trials: list[list[str]], environment: Path, folder: Path) -> dict[str, str]:
+    """What the real parser prints for each flag with its value, by all words of the trial."""
+    answers = folder / "answers.json"
+    subprocess.run(
+        [environment / "bin" / "python", "-c", TRIAL, environment / "bin/llama-server", answers],
+        input=json.dumps(trials),
+        text=True,
+        check=True,
+        timeout=60,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={},
+        cwd=folder,
+    )
+    told: dict[str, str] = json.loads(answers.read_text())
+    assert len(told) == len(trials)
+    return told
 
 
 @pytest.mark.engine
@@ -69,19 +103,8 @@ def test_the_parser_knows_every_name(environment: Path, tmp_path: Path) -> None:
         for name in option.names
         if not set(option.names) & set(ENDING)
     ]
-    answers = tmp_path / "answers.json"
-    subprocess.run(
-        [environment / "bin" / "python", "-c", TRIAL, environment / "bin/llama-server", answers],
-        input=json.dumps(trials),
-        text=True,
-        check=True,
-        timeout=60,
-        stdout=subprocess.DEVNULL,
-        env={},
-        cwd=tmp_path,
-    )
-    told = json.loads(answers.read_text())
-    assert len(told) == len(trials)
+    found = try_flags(trials, environment, tmp_path)
+    told = {words.split()[0]: text for words, text in found.items()}
     refused = {name for name, text in told.items() if f"invalid argument: {name}\n" in text}
     assert refused == set()
     # A bare flag that took a value, or one with a value that took none, shows here.
@@ -89,6 +112,39 @@ def test_the_parser_knows_every_name(environment: Path, tmp_path: Path) -> None:
     assert odd == set()
     swallowed = {name for name, text in told.items() if "expected value" in text}
     assert swallowed <= {"--control-vector-layer-range"}  # the one flag that takes two
+
+
+def took(text: str) -> bool:
+    """Whether the parser came as far as the flag that there is not."""
+    return "--there-is-no-such-flag" in text
+
+
+#: Values that somebody may write, some of them right for some flags. None begins with a number
+#: and goes on otherwise: the parser takes 8 for ``8k``, and we do not.
+TRIED = ("x-y", "5", "-1", "1.5", "auto", "all", "max", "on", "true", "none", "f16", "a=b")
+
+
+@pytest.mark.engine
+def test_values_that_are_refused_are_none_that_the_parser_takes(
+    environment: Path, tmp_path: Path
+) -> None:
+    options = [option for option in TABLE.catalogue.options if option.kind]
+    assert len(options) > 100
+    trials = [
+        [option.names[-1], value]
+        for option in options
+        for value in dict.fromkeys((*TRIED, *option.choices, *option.also))
+    ]
+    told = try_flags(trials, environment, tmp_path)
+    by_name = {option.names[-1]: option for option in options}
+    taken = [words for words in trials if took(told[" ".join(words)])]
+    assert [words for words in taken if not fits(words[1], by_name[words[0]])] == []
+    refused = [words for words in trials if words not in taken]
+    # What fits is taken, but for numbers outside of bounds that the help does not tell.
+    wrong = {value for name, value in refused if fits(value, by_name[name])}
+    assert wrong <= {"5", "-1", "1.5"}
+    # Each of these options refuses something, or it would be wrong to judge its values.
+    assert {name for name, _ in refused} == by_name.keys()
 
 
 @pytest.mark.engine
@@ -133,6 +189,13 @@ def test_the_script_understands_the_help() -> None:
         ("-t", "--threads"),
         ("-ot", "--override-tensor"),
         ("--spec-draft-type-k", "-ctkd", "--cache-type-k-draft"),
+        ("-fa", "--flash-attn"),
+        ("--rope-scaling",),
+        ("-lm", "--load-mode"),
+        ("-ngl", "--gpu-layers"),
+        ("-dt", "--defrag-thold"),
+        ("--spec-type",),
+        ("-ctk", "--cache-type-k"),
         ("--fim-qwen-1.5b-default",),
         ("--xtc-probability",),
     ]
@@ -141,11 +204,29 @@ def test_the_script_understands_the_help() -> None:
         "argument": "N",
         "env": "LLAMA_ARG_THREADS",
         "default": "-1",
+        "kind": "number",
     }
     assert rows[("-h", "--help", "--usage")]["argument"] is None
     assert rows[("-ot", "--override-tensor")]["argument"].startswith("<tensor name pattern>")
     assert rows[("--spec-draft-type-k", "-ctkd", "--cache-type-k-draft")]["argument"] == "TYPE"
     assert rows[("--xtc-probability",)]["default"] == "0.00, 0.0 = disabled (by itself)"
+
+    values = {names[-1]: (row.get("kind"), row.get("choices")) for names, row in rows.items()}
+    assert values["--flash-attn"] == ("choice", ["on", "off", "auto"])
+    assert "enabled" in rows[("-fa", "--flash-attn")]["also"]
+    assert values["--rope-scaling"] == ("choice", ["none", "linear", "yarn"])
+    assert values["--load-mode"] == ("choice", ["none", "mmap+mlock", "auto"])
+    assert values["--gpu-layers"] == ("number", ["auto", "all"])
+    assert values["--spec-type"] == ("list", ["none", "draft-simple", "ngram-mod"])
+    assert values["--cache-type-k"] == ("choice", ["f32", "f16", "q8_0"])
+    anything = [name for name, (kind, _) in values.items() if kind is None]
+    assert anything == [
+        "--usage",
+        "--override-tensor",
+        "--cache-type-k-draft",
+        "--defrag-thold",
+        "--fim-qwen-1.5b-default",
+    ]
 
 
 def test_every_flag_of_the_table_is_in_the_catalogue() -> None:

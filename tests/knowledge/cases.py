@@ -49,7 +49,12 @@ GGUF: Mapping[str, Any] = {
 #: Every probe's value on a healthy host of two cores without GPUs.
 HEALTHY: Mapping[str, Any] = {
     "cpu": {"logical_count": 4, "physical_count": 2, "usable_cores": 2, "flags": ["avx", "avx2"]},
-    "memory": {"total_bytes": 24 * GIB, "available_bytes": 20 * GIB, "usable_bytes": 20 * GIB},
+    "memory": {
+        "total_bytes": 24 * GIB,
+        "available_bytes": 20 * GIB,
+        "limit_bytes": 24 * GIB,
+        "usable_bytes": 20 * GIB,
+    },
     "disk": {
         "folders": {
             "/var/lib/stoker/environments": {"free_bytes": 50 * GIB},

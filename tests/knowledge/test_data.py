@@ -23,14 +23,16 @@ from stoker.knowledge.examples import check_example
 from stoker.knowledge.rules import Rule, evaluate_rules, load_rules
 from stoker.knowledge.templates import list_placeholders, read_leaf
 from stoker.model.deployment import Deployment
-from stoker.model.facts import Plain, Unknown
+from stoker.model.facts import Facts, Plain, Unknown
 from tests.knowledge.cases import FOLDERS, SUPERVISOR, make_case, make_deployment, make_facts
 
 RULES = load_rules()
 
 
-def healthy_tree(deployment: Deployment | None = None) -> dict[str, Plain]:
-    case = make_case(deployment)
+def healthy_tree(
+    deployment: Deployment | None = None, facts: Facts | None = None, **more: Any
+) -> dict[str, Plain]:
+    case = make_case(deployment, facts)
     return build_tree(
         deployment=case.deployment,
         facts=case.facts,
@@ -43,6 +45,7 @@ def healthy_tree(deployment: Deployment | None = None) -> dict[str, Plain]:
         user=case.user,
         folders=FOLDERS,
         me=case.me,
+        **more,
     )
 
 
@@ -142,16 +145,25 @@ def test_everything_that_can_be_wrong_at_once_is_told() -> None:
     deployment = make_deployment(
         model="hf:a/b",
         draft="path:/srv/models/draft.gguf",
-        engine={"kind": "llamacpp", "settings": {"nope": 1, "port": 1, "help": True, "metrics": 1}},
+        engine={
+            "kind": "llamacpp",
+            "settings": {"nope": 1, "port": 1, "help": True, "metrics": 1, "fit": "of", "np": 3},
+        },
         gpus=2,
-        serve={"host": "0.0.0.0", "context_tokens": 99999},
+        serve={
+            "host": "0.0.0.0",
+            "port": 443,
+            "context_tokens": 99999,
+            "parallel_requests": 2,
+        },
+        goals=[{"metric": "ttft_p95_seconds", "at_most": 1.5}],
         accept=["safety.port-in-use", "no.such-rule"],
     )
-    taken = {"address": "::", "port": 30000, "pid": 1, "command": "nginx", "user": "root"}
+    taken = {"address": "::", "port": 443, "pid": 1, "command": "nginx", "user": "root"}
     facts = make_facts(
         {"disk": "denied"},
         cpu={"physical_count": 2, "usable_cores": 2, "flags": []},
-        memory={"usable_bytes": 1},
+        memory={"usable_bytes": 1, "limit_bytes": 1},
         draft={"format": "missing"},
         listeners={"listeners": [taken]},
     )
@@ -162,15 +174,54 @@ def test_everything_that_can_be_wrong_at_once_is_told() -> None:
         "engine.flag-argument",
         "engine.flag-owned",
         "engine.flag-refused",
+        "engine.flag-value",
         "engine.processor-too-old",
         "engine.unknown-flag",
-        "gpu.build-has-none",
-        "gpu.too-few",
+        "gpu.none-here",
         "model.draft-unusable",
-        "safety.memory",
         "security.open-without-key",
     }
     assert {finding.rule for finding in findings if finding.accepted} == {"safety.port-in-use"}
-    assert {"deployment.accept-unknown", "model.unpinned", "security.runs-as-root"} <= {
-        finding.rule for finding in findings
+    assert {finding.rule for finding in findings if not finding.blocks} == {
+        "deployment.accept-unknown",
+        "deployment.goals-unmeasured",
+        "engine.flag-overrides-key",
+        "model.context-too-long",
+        "model.unpinned",
+        "safety.port-in-use",
+        "security.cross-origin",
+        "security.runs-as-root",
+        "service.no-boot",
     }
+
+
+def test_a_gpu_where_there_is_none_is_one_block_with_one_change() -> None:
+    tree = healthy_tree(make_deployment(gpus=1))
+    (finding,) = [each for each in evaluate_rules(RULES, tree, stage="plan") if each.blocks]
+    assert finding.summary == "gpus asks for 1 GPU; this machine has none"
+    assert finding.change == {"gpus": "none"}
+
+
+def test_a_port_of_root_is_a_warning() -> None:
+    tree = healthy_tree(make_deployment(serve={"port": 80}))
+    rules = {finding.rule: finding for finding in evaluate_rules(RULES, tree, stage="plan")}
+    assert rules["safety.privileged-port"].summary.startswith(
+        "serve.port is 80, and the service runs as nobody"
+    )
+    assert not rules["safety.privileged-port"].blocks
+
+
+def test_a_port_that_another_deployment_holds() -> None:
+    taken = {"address": "127.0.0.1", "port": 30000, "pid": 7, "command": "x", "user": "nobody"}
+    facts = make_facts(listeners={"listeners": [taken]})
+    tree = healthy_tree(facts=facts, services={7: "smollm2"})
+    (finding,) = [each for each in evaluate_rules(RULES, tree, stage="plan") if each.blocks]
+    assert finding.summary == "port 30000 is taken by your deployment smollm2"
+    assert finding.remedy.startswith("`stoker stop smollm2`, or choose another serve.port")
+    assert finding.change == {"serve.port": 30001}
+
+
+def test_a_server_that_does_not_come_back_has_a_command_that_starts_it() -> None:
+    findings = evaluate_rules(RULES, healthy_tree(), stage="plan")
+    (finding,) = [each for each in findings if each.rule == "service.no-boot"]
+    assert "run `stoker start smol`" in finding.remedy

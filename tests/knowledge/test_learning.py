@@ -50,7 +50,9 @@ WEIGHTS = st.fixed_dictionaries(
 PROBES = st.fixed_dictionaries(
     {
         "cpu": st.sampled_from([HEALTHY["cpu"], {**HEALTHY["cpu"], "flags": []}]),
-        "memory": st.sampled_from([{"usable_bytes": GIB}, {"usable_bytes": 40 * GIB}]),
+        "memory": st.sampled_from([GIB, 40 * GIB]).map(
+            lambda size: {"usable_bytes": size, "limit_bytes": size}
+        ),
         "disk": st.sampled_from([HEALTHY["disk"], {"folders": {}}]),
         "gpus": st.sampled_from([{"gpus": []}, {"gpus": [{"index": 0, "uuid": "GPU-a"}]}]),
         "listeners": LISTENERS.map(lambda rows: {"listeners": rows}),

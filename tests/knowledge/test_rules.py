@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from stoker.errors import DataError
+from stoker.knowledge.conditions import list_paths
 from stoker.knowledge.examples import build_example_tree, check_example
 from stoker.knowledge.rules import evaluate_rules, load_rules, parse_rules
+from stoker.knowledge.subjects import load_subjects, name_subject
 from stoker.model.facts import Unknown
 from stoker.model.finding import Finding, Severity, Status
 
@@ -60,6 +62,11 @@ def test_a_rule_that_fires_tells_everything() -> None:
     assert finding.source.where == "our cellar"
 
 
+def test_sentences_in_a_list_are_told_apart() -> None:
+    (finding,) = judge({"heat": {**HOT["heat"], "where": ["a, b or c", "d"]}})
+    assert finding.remedy == "open a window near a, b or c; d"
+
+
 def test_a_change_with_an_unknown_in_it_is_not_offered() -> None:
     (finding,) = judge({"heat": {**HOT["heat"], "port": Unknown(reason="none is free")}})
     assert finding.change == {}
@@ -74,7 +81,44 @@ def test_a_blocking_rule_that_cannot_be_judged_names_what_is_missing() -> None:
     assert finding.status is Status.UNKNOWN
     assert not finding.blocks
     assert finding.missing == ("heat.degrees",)
-    assert finding.summary == ("cannot tell: the machine is too hot (heat.degrees: no thermometer)")
+    assert finding.summary == "cannot tell whether the machine is too hot: no thermometer"
+
+
+def test_what_is_missing_is_told_in_words() -> None:
+    text = variant("heat.degrees", "derived.memory.degrees")
+    (finding,) = judge({"derived": Unknown(reason="denied")}, text)
+    assert finding.missing == (load_subjects()["derived.memory"],)
+    assert "derived" not in finding.summary
+    named = variant("The machine is too hot", "GPUs are too hot")
+    (finding,) = judge({"heat": Unknown(reason="denied")}, named)
+    assert finding.summary == "cannot tell whether GPUs are too hot: denied"
+
+
+def test_every_path_that_a_rule_reads_has_its_words() -> None:
+    paths = {path for rule in load_rules() for path in list_paths(rule.when)}
+    assert [path for path in paths if name_subject(path) == path] == []
+
+
+GIVING_WAY = RULE + RULE.replace("test.too-hot", "test.burns").replace(
+    "gt = 90", "gt = 80"
+).replace("title =", 'unless = ["test.too-hot"]\ntitle =')
+
+
+@pytest.mark.parametrize(
+    ("degrees", "accept", "told"),
+    [
+        (95, set(), ["test.too-hot"]),
+        (95, {"test.too-hot"}, ["test.burns", "test.too-hot"]),
+        (85, set(), ["test.burns"]),
+        (Unknown(reason="no thermometer"), set(), ["test.too-hot"]),
+        (20, set(), []),
+    ],
+)
+def test_a_rule_gives_way_to_one_that_says_it_better(
+    degrees: Any, accept: set[str], told: list[str]
+) -> None:
+    findings = judge({"heat": {"degrees": degrees}}, GIVING_WAY, accept=accept)
+    assert [finding.rule for finding in findings] == told
 
 
 def test_a_warning_that_cannot_be_judged_says_nothing() -> None:

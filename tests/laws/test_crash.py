@@ -10,9 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker.errors import ApplyFailed
+from stoker.model.layout import api_key_path
 from stoker.model.run import Outcome
 from tests.fakes.host import Crash
 from tests.laws.worlds import (
+    FOLDERS,
+    KEY_FILE,
+    NAME,
     Machine,
     Verb,
     apply_variant,
@@ -128,6 +132,24 @@ def test_failed_contract_rolls_back(befores: list[Verb]) -> None:
     assert "chat_answer" in failure.value.summary
     assert machine.look() == before
     assert Outcome.ROLLED_BACK.value in last_journal_line(machine)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_replaced_secrets_are_kept_nowhere(scenario: str) -> None:
+    """Neither after the verb, nor after it was killed anywhere and recovered from."""
+    befores, verb = SCENARIOS[scenario]
+    moments, _, _ = count_moments_once(scenario)
+    for moment in range(1, moments + 1, 4):
+        machine = prepare(befores)
+        machine.crash_after(moment)
+        with suppress(Crash):
+            verb(machine.world())
+        machine.revive()
+        next_stoker(machine)
+        held = [
+            path for path, (_, raw, *_) in machine.host.snapshot().items() if b"secret-1" in raw
+        ]
+        assert set(held) <= {KEY_FILE, api_key_path(FOLDERS, NAME)}
 
 
 def test_engine_that_will_not_start_rolls_back() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stoker.errors import Problem, SpecError
 from stoker.model.deployment import Deployment, is_secret_name
-from stoker.spec import parse_deployment
+from stoker.spec import edit_deployment, parse_deployment
 from stoker.spec.plain import read_plain
 from stoker.spec.tree import MAX_BYTES, MAX_LINE_CHARACTERS, MAX_NODES
 from stoker.spec.vocabulary import SYNONYMS, every_key
@@ -112,7 +112,7 @@ def test_pairs_of_escapes_are_one_character() -> None:
         ("a: 1\n" * 100_000, f"more than {MAX_NODES} values", 5000),
         ("- a\n" * 250_000, f"more than {MAX_NODES} values", 9999),
         ("%A\n" * 30_000, "something follows the end of the document", 30_001),
-        ("!" + "a" * 60_000, "tags (`!`) are not allowed", 1),
+        ("!" + "a" * 60_000, "a deployment file holds keys and values", 1),
         ("&" + "a" * 60_000, "a deployment file holds keys and values", 1),
         ("a: |\n" + " x\n" * 100_000, "unknown key `a`", 1),
         ("a: 'x\n" + "x\n" * 150_000, "never closed", 1),
@@ -148,6 +148,28 @@ def test_a_key_in_a_file_is_never_repeated_in_a_message() -> None:
     text = BASE + "serve: {api_key_file: sk-hush}\n" + "  settings: {api-key: sk-hush}\n"
     for broken in (text, text.replace("  settings", "settings"), BASE + "api_key: sk-hush\n"):
         assert "hush" not in repr(problems_of(broken))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("sk-hush", "this file is one line of plain text"),
+        ("sk-hush\n\nhush: \n", ""),
+        ("hush\n  hush\n# hush\n", "this file is 3 lines of plain text"),
+        ("'hush'\n", "this file is one line of plain text"),
+        ("[hush, 0055]", "this file is a list"),
+        ("00551234", "this file is one line of plain text"),
+        ("!hush 1", "this file is one line of plain text"),
+    ],
+)
+def test_another_file_that_is_given_by_mistake_is_not_repeated(text: str, told: str) -> None:
+    (problem,) = problems_of(text)
+    assert "hush" not in f"{problem.message} {problem.hint}"
+    assert "0055" not in f"{problem.message} {problem.hint}"
+    assert told in problem.message
+    with pytest.raises(SpecError) as refused:
+        edit_deployment(text, {"name": "a"})
+    assert refused.value.problems == (problem,)
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,23 @@ def test_a_new_file_can_be_edited(path: str) -> None:
     assert set(text.splitlines()) <= set(edited.splitlines())
 
 
+def test_each_key_that_is_commented_out_says_whether_it_shows_the_default() -> None:
+    lines = [line.strip() for line in template().splitlines()]
+    assert "#port: 30000  # the default" in lines
+    assert "#context_tokens: 8192  # for example" in lines
+    assert "#goals:  # for example" in lines
+    keys = [line for line in lines if re.match(r"#[a-z_]+:", line)]
+    assert len(keys) > 15
+    assert [key for key in keys if not key.endswith(("  # the default", "  # for example"))] == []
+
+
+def test_the_engines_that_are_known_are_told_and_no_others() -> None:
+    assert "# The engine that computes the answers\n" in template()
+    text = render_template(VALUES, schema_path="s.json", engine_kinds=("vllm", "other"))
+    assert "# The engine that computes the answers: vllm, other\n" in text
+    assert "sglang" not in text + template()
+
+
 def test_notes_stand_at_the_top_as_comments() -> None:
     note = "Found here:\n8 GPUs. " + "word " * 40
     text = render_template(VALUES, schema_path="s.json", notes=[note])

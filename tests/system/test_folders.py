@@ -100,7 +100,8 @@ def test_strange_names(new_stoker: NewStoker, tmp_path: Path, small: str, *, nam
     assert not place.exists()
 
 
-@pytest.mark.xfail(reason="says nothing of STOKER_STATE, and ends as if it had rolled back")
 def test_name_that_supervisord_cannot_hold(new_stoker: NewStoker, tmp_path: Path) -> None:
-    error = new_stoker(tmp_path / "a ;comment" / "state").refuse(2, "up")
-    assert "STOKER_STATE" in error
+    refused = new_stoker(tmp_path / "a ;comment" / "state").run("up")
+    assert refused.exit_code == 2
+    assert "STOKER_STATE" in refused.error
+    assert not (tmp_path / "a ;comment").exists()

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from stoker.errors import PreparationFailed, StokerError, UsageError
 from stoker.model.deployment import ModelReference
 from stoker.model.plan import Folders, Preparation
 from stoker.preparing.tools import Tools
-from stoker.weights.hub import Snapshot, fetch_hub
+from stoker.weights.hub import HUB_CLIENT, Snapshot, fetch_hub
 from stoker.weights.plan import model_path, plan_model
 from stoker.weights.reference import HubModel, find_cache
 from tests.preparing.machine import PROJECT, ListedEvents, MachineClock, folders_in, wait_until
@@ -193,7 +194,10 @@ class TestRefused:
         reader.python = "/usr/bin/python3"
         error = self.refuse(reader)
         assert "huggingface_hub, which is not installed" in error.summary
-        assert error.hint == "install it with `pip install 'stoker[hub]'`"
+        hint = "install it with `/usr/bin/python3 -m pip install 'huggingface_hub>=2.4'`"
+        assert error.hint == hint
+        extras = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+        assert extras["optional-dependencies"]["hub"] == [HUB_CLIENT]
 
     def test_a_gated_repository(self, hub: Hub, reader: Reader) -> None:
         hub.refuses = (403, "GatedRepo")

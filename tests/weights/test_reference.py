@@ -124,7 +124,9 @@ class TestFolder:
     def test_of_several_one_must_be_named(self) -> None:
         with pytest.raises(UsageError, match="/m/f holds 2 models") as caught:
             self.path(["b.gguf", "a.gguf"])
-        assert caught.value.hint == "name one with `file:`: a.gguf, b.gguf"
+        assert caught.value.hint == (
+            "name one: model: {ref: path:/m/f, file: NAME}, where NAME is a.gguf or b.gguf"
+        )
 
     def test_what_is_not_there_is_answered_as_it_is_named(self) -> None:
         assert self.path([]) == "/m/f"

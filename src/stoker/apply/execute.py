@@ -56,7 +56,7 @@ def run_plan(plan: Plan, tools: Tools, journal: Journal, plan_back: Callable[[],
     try:
         execute(plan, tools, journal)
     except BaseException as cause:
-        roll_back(tools, journal, plan_back, cause=cause)
+        roll_back(plan, tools, journal, plan_back, cause=cause)
         if isinstance(cause, KeyboardInterrupt):
             raise Interrupted(
                 "interrupted; the host was rolled back: it is as it was before"
@@ -66,24 +66,40 @@ def run_plan(plan: Plan, tools: Tools, journal: Journal, plan_back: Callable[[],
         raise ApplyFailed(
             f"{cause.summary}\nThe host was rolled back: it is as it was before.", cause.hint
         ) from cause
-    journal.end(Outcome.DONE)
+    end_run(plan, tools, journal, Outcome.DONE)
+
+
+def end_run(
+    plan: Plan, tools: Tools, journal: Journal, outcome: Outcome, *, detail: str = ""
+) -> None:
+    """Close the run. The before-images of secrets go: a key that was replaced is kept nowhere.
+
+    They go first: all is done or restored by now, so nothing will be rolled back to them, while
+    nobody looks at a run again that is closed.
+    """
+    for change in plan.changes:
+        if change.before is not None and tools.is_secret(change.path):
+            journal.drop_image(change.before.digest)
+    journal.end(outcome, detail)
 
 
 def roll_back(
+    plan: Plan,
     tools: Tools,
     journal: Journal,
     plan_back: Callable[[], Plan],
     *,
     cause: BaseException | None = None,
 ) -> None:
-    """Return to the state before the run and close it. Raises RollbackFailed."""
+    """Return to the state before the run of ``plan`` and close it. Raises RollbackFailed."""
+    journal.keeps_images = False
     reason = _one_line(cause) if cause else "the run was interrupted"
     _say(tools, EventKind.NOTE, "roll-back", f"rolling back: {reason}")
     try:
         journal.free_reserve()
         journal.append(EntryPhase.ROLLING_BACK, "run", details={"cause": reason})
         execute(plan_back(), tools, journal)
-        journal.end(Outcome.ROLLED_BACK, reason)
+        end_run(plan, tools, journal, Outcome.ROLLED_BACK, detail=reason)
     except KeyboardInterrupt as interrupt:
         raise Interrupted(
             "interrupted while rolling back: the host is between two states",

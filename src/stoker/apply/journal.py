@@ -40,6 +40,9 @@ class Journal:
         self._folders = folders
         self._sequence = len(read_entries(host, folders, run))
         self.run = run
+        #: Off while rolling back: the oldest image of a file is the one that counts, so no later
+        #: one is needed, and a full disk needs no room for it.
+        self.keeps_images = True
 
     def append(
         self,
@@ -69,13 +72,17 @@ class Journal:
 
         Returns the image with the place of its content in ``source_path``. Raises HostError.
         """
-        if image is None:
-            return None
+        if image is None or not self.keeps_images:
+            return image and replace(image, content=None)
         kept = image_path(self._folders, self.run, image.digest)
         if self._host.stat(kept) is None:
             content = self._host.read_bytes(path, 0, LIMIT_BYTES)
             self._host.write_file(kept, content, 0o600)
         return replace(image, content=None, source_path=kept)
+
+    def drop_image(self, digest: str) -> None:
+        """Remove a kept image that nothing will be rolled back to any more."""
+        self._host.remove_file(image_path(self._folders, self.run, digest))
 
     def free_reserve(self) -> None:
         """Give back the room that was set aside, so that a full disk can be rolled back."""
@@ -123,6 +130,11 @@ def read_entries(host: ReadableHost, folders: Folders, run: str) -> tuple[Entry,
 def read_run_plan(host: ReadableHost, folders: Folders, run: str) -> Plan:
     """The plan that a run executes. Raises HostError or StateError."""
     path = run_plan_path(folders, run)
+    if host.stat(path) is None:
+        raise StateError(
+            f"run {run} was cut short and its plan {path} is gone: it cannot be rolled back",
+            f"put the host right by hand, then move {run_folder(folders, run)} away",
+        )
     text = host.read_bytes(path, 0, LIMIT_BYTES).decode("utf-8", "replace")
     return parse_document(text, Plan, origin=path)
 
@@ -133,7 +145,13 @@ def list_runs(host: ReadableHost, folders: Folders) -> tuple[str, ...]:
         names = host.list_folder(runs_folder(folders))
     except NotFound:
         return ()
-    return tuple(name for name in names if name.partition("-")[0].isdigit())
+    return tuple(sorted((name for name in names if run_number(name) >= 0), key=run_number))
+
+
+def run_number(name: str) -> int:
+    """The number that the name of a run begins with, -1 for another name."""
+    digits = name.partition("-")[0]
+    return int(digits) if digits.isascii() and digits.isdecimal() else -1
 
 
 def unfinished_runs(host: ReadableHost, folders: Folders) -> tuple[str, ...]:

@@ -43,13 +43,16 @@ def print_applied(applied: Applied, *, as_json: bool) -> None:
 def command_name(called_as: str) -> str:
     """What a person types to call this very program again: its name if the shell finds it."""
     path = Path(called_as)
-    if path.name != "stoker" or not path.is_file():
-        return f"{Path(sys.executable).name} -m stoker"
-    found = shutil.which("stoker")
-    if found is not None and Path(found).samefile(path):
-        return "stoker"
-    below = path.absolute()
-    return str(below.relative_to(Path.cwd())) if below.is_relative_to(Path.cwd()) else str(below)
+    try:
+        if path.name != "stoker" or not path.is_file():
+            return f"{Path(sys.executable).name} -m stoker"
+        found = shutil.which("stoker")
+        if found is not None and Path(found).samefile(path):
+            return "stoker"
+        whole, here = path.absolute(), Path.cwd()
+    except OSError:
+        return called_as  # the folder that we were called in is gone
+    return str(whole.relative_to(here)) if whole.is_relative_to(here) else str(whole)
 
 
 def _curl(applied: Applied) -> str:

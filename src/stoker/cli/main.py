@@ -46,6 +46,10 @@ Name = Annotated[
 
 def run() -> None:
     """The entry point: runs the command line and ends the process with a documented code."""
+    if None in {sys.stdin, sys.stdout, sys.stderr}:
+        from stoker.cli.streams import open_closed_streams
+
+        open_closed_streams()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:

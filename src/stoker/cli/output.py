@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 
+from stoker.cli.streams import write_or_drop
 from stoker.errors import Blocked, RollbackFailed, SpecError, StalePlan, StokerError
 from stoker.model.document import render_document
 
@@ -18,16 +18,10 @@ def print_text(text: str) -> None:
 def print_chunk(text: str) -> bool:
     """A part of a result that is still coming; whether anybody reads it.
 
-    The reader may have left (`| head`). That is no failure of ours, and there is nobody to tell.
+    The reader may have left (`| head`), or the disk behind it be full. What was done is done, and
+    that is what the exit code says.
     """
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # What is left in the buffer would fail again when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return False
-    return True
+    return write_or_drop(sys.stdout, text)
 
 
 def print_value(value: object) -> None:
@@ -45,7 +39,7 @@ def print_error(error: StokerError, *, as_json: bool) -> None:
     lines = [f"error: {error.summary}", *(f"  {detail}" for detail in _details(error))]
     if error.hint:
         lines.append(f"hint: {error.hint}")
-    sys.stderr.write("\n".join(lines) + "\n")
+    write_or_drop(sys.stderr, "\n".join(lines) + "\n")
 
 
 def _details(error: StokerError) -> list[str]:

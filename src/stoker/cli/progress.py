@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from typing import TextIO
 
+from stoker.cli.streams import write_or_drop
 from stoker.model.document import render_line
 from stoker.model.event import Event, EventKind
 
@@ -62,12 +63,8 @@ class TextReporter:
         self._write(text + "\n")
 
     def _write(self, text: str) -> None:
-        try:
-            self._stream.write(text)
-            self._stream.flush()
-        except OSError:
-            # Nobody reads our progress any more; the work goes on.
-            self._is_terminal = False
+        if not write_or_drop(self._stream, text):
+            self._is_terminal = False  # nobody reads our progress any more; the work goes on
 
 
 class JsonReporter:
@@ -78,10 +75,7 @@ class JsonReporter:
 
     def emit(self, event: Event) -> None:
         """See :class:`stoker.ports.Reporter`."""
-        try:
-            print(render_line(_stamped(event)), end="", file=self._stream, flush=True)
-        except OSError:
-            return
+        write_or_drop(self._stream, render_line(_stamped(event)))
 
     def close(self) -> None:
         """Nothing is left half-written."""

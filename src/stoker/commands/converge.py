@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from stoker.apply.execute import Tools, roll_back, run_plan
+from stoker.apply.execute import Tools, end_run, roll_back, run_plan
 from stoker.apply.journal import (
     Journal,
     is_complete,
@@ -20,6 +20,7 @@ from stoker.apply.journal import (
     open_journal,
     read_entries,
     read_run_plan,
+    run_number,
     unfinished_runs,
 )
 from stoker.apply.lock import hold_lock
@@ -109,9 +110,9 @@ def _run(world: World, plan: Plan) -> str:
 def _new_run_name(world: World, plan: Plan) -> str:
     """A number that only grows, then the time for a person: clocks are set back sometimes."""
     runs = list_runs(world.host, world.folders)
-    last = runs[-1].partition("-")[0] if runs else "0"
+    last = run_number(runs[-1]) if runs else 0
     now = datetime.fromtimestamp(world.clock.now_seconds(), UTC)
-    return f"{int(last) + 1:06d}-{now:%Y%m%dT%H%M%S}-{plan.verb}"
+    return f"{last + 1:06d}-{now:%Y%m%dT%H%M%S}-{plan.verb}"
 
 
 def _tools(world: World) -> Tools:
@@ -158,7 +159,7 @@ def recover(world: World) -> None:
         world = using(world, plan.origin.get("supervisor", DEFAULT_KIND))
         journal = Journal(world.host, world.clock, world.folders, run)
         if is_complete(entries, plan):
-            journal.end(Outcome.DONE, "closed by the next run")
+            end_run(plan, _tools(world), journal, Outcome.DONE, detail="closed by the next run")
             continue
         _recover_run(world, plan, journal)
 
@@ -167,7 +168,7 @@ def _recover_run(world: World, plan: Plan, journal: Journal) -> None:
     text = f"an earlier `stoker {plan.verb}` of {plan.name} was interrupted; recovering"
     world.reporter.emit(Event(kind=EventKind.NOTE, subject=journal.run, text=text))
     _sweep(world, plan)
-    roll_back(_tools(world), journal, lambda: plan_back(world, plan, journal.run))
+    roll_back(plan, _tools(world), journal, lambda: plan_back(world, plan, journal.run))
 
 
 def _sweep(world: World, plan: Plan) -> None:

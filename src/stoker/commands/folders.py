@@ -6,7 +6,9 @@ apart, because a service runs as an unprivileged user and must be able to enter 
 
 from __future__ import annotations
 
+import os
 import posixpath
+import re
 from collections.abc import Mapping
 
 from stoker.errors import UsageError
@@ -39,12 +41,27 @@ def choose_folders(env: Mapping[str, str], *, is_root: bool) -> Folders:
     )
 
 
+def absolute_path(path: str) -> str:
+    """A path that the user gave, from the root. Raises UsageError when there is no way to tell."""
+    try:
+        return os.path.abspath(path)
+    except FileNotFoundError as error:
+        raise UsageError(
+            "the folder that you are in does not exist any more", "go to another: cd /"
+        ) from error
+
+
 def _choose(env: Mapping[str, str], variable: str, default: str) -> str:
     value = env.get(variable) or default
     if not posixpath.isabs(value):
         raise UsageError(f"{variable} must be an absolute path, not {value!r}")
     if any(ord(character) < 32 for character in value):
         raise UsageError(f"{variable} holds a control character: {value!r}")
+    if re.search(r"[\[\]*?\ud800-\udfff]|\s[;#]", value):
+        raise UsageError(
+            f"{variable} is {value!r}, which no definition of a service can hold",
+            "choose a path without brackets, * and ?, and without ; or # behind a blank",
+        )
     return posixpath.normpath(value)
 
 

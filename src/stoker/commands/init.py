@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import posixpath
 import re
 from dataclasses import dataclass
 
 from stoker.commands.facts import read_facts
+from stoker.commands.folders import absolute_path
 from stoker.commands.world import World
 from stoker.errors import UsageError
 from stoker.knowledge.engines import engine_kinds
@@ -40,7 +40,7 @@ def init_deployment(
     Raises UsageError when the file is there already, SpecError when the model or the engine is
     none.
     """
-    path = os.path.abspath(output)
+    path = absolute_path(output)
     _check_options(model, engine, name)
     if world.host.stat(path) is not None:
         raise UsageError(f"{output} is there already", "choose another with --output FILE")
@@ -56,7 +56,9 @@ def init_deployment(
     }
     if not world.supervisor.properties.starts_on_boot:
         values["service.on_boot"] = False
-    text = render_template(values, schema_path=f"./{SCHEMA_FILE}", notes=_notes(facts))
+    text = render_template(
+        values, schema_path=f"./{SCHEMA_FILE}", notes=_notes(facts), engine_kinds=engine_kinds()
+    )
     parse_deployment(text, output, engine_kinds=engine_kinds())
     schema = posixpath.join(posixpath.dirname(path), SCHEMA_FILE)
     world.host.write_file(path, text.encode(), FILE_MODE)

@@ -8,6 +8,7 @@ from stoker.commands.log_marks import read_tail
 from stoker.commands.supervising import using_supervisor_of
 from stoker.commands.world import World
 from stoker.errors import HostError
+from stoker.model.layout import current_path
 from stoker.state.documents import choose_deployment
 
 #: How often a followed log is looked at.
@@ -24,7 +25,10 @@ def read_logs(world: World, name: str | None, *, line_count: int) -> tuple[str, 
 
 
 def follow_logs(world: World, name: str | None) -> Iterator[str]:
-    """Text as it is written from now on, without end; a rotated log is followed on."""
+    """Text as it is written from now on; a rotated log is followed on.
+
+    It ends once the deployment is gone.
+    """
     chosen = choose_deployment(world.host, world.folders, name)
     world = using_supervisor_of(world, chosen)
     path = world.supervisor.log_path(chosen)
@@ -36,6 +40,8 @@ def follow_logs(world: World, name: str | None) -> Iterator[str]:
             content = world.host.read_bytes(path, offset, min(size_bytes - offset, CHUNK_BYTES))
             offset += len(content)
             yield content.decode("utf-8", "replace")
+        elif world.host.stat(current_path(world.folders, chosen)) is None:
+            return
         else:
             world.clock.sleep(INTERVAL_SECONDS)
 

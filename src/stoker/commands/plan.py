@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.commands.folders import absolute_path
 from stoker.commands.resolve import plan_deployment, resolve
 from stoker.commands.supervising import using_wanted
 from stoker.commands.world import World
@@ -66,7 +66,7 @@ def looks_like_plan(text: str) -> bool:
 def write_plan_file(world: World, plan: Plan, path: str) -> None:
     """Write a plan where the user wants it. Raises UsageError."""
     try:
-        world.host.write_file(os.path.abspath(path), render_document(plan).encode(), 0o600)
+        world.host.write_file(absolute_path(path), render_document(plan).encode(), 0o600)
     except HostError as error:
         raise UsageError(f"the plan cannot be written: {error.summary}", error.hint) from error
 

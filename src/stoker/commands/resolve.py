@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from stoker import __version__
 from stoker.apply.observe import observe_files, secret_digests
 from stoker.builds.environment import environment_path, executable_in, plan_environment
+from stoker.commands.trust import check_data_folders
 from stoker.commands.world import World
 from stoker.contract.run import select_checks
 from stoker.engines import build_launch
@@ -27,7 +28,7 @@ from stoker.knowledge.engines import (
 from stoker.knowledge.rules import evaluate_rules, load_rules
 from stoker.model.deployment import Deployment, ModelReference
 from stoker.model.engine_table import EngineTable, Place
-from stoker.model.facts import Facts, Plain, Target
+from stoker.model.facts import Facts, Plain, Target, read_path
 from stoker.model.finding import Finding
 from stoker.model.generation import Generation
 from stoker.model.launch import Launch, Service, ServicePhase
@@ -42,6 +43,7 @@ from stoker.planning.plan import plan_id
 from stoker.probes.observe import find_probes, observe
 from stoker.spec import parse_deployment
 from stoker.state.documents import (
+    list_deployments,
     list_generations,
     read_current,
     read_starts,
@@ -52,6 +54,8 @@ from stoker.weights.plan import model_identity, model_path, plan_model
 #: Whom services run as when Stoker is root and the file names nobody: it exists everywhere and
 #: owns nothing.
 UNPRIVILEGED_USER = "nobody"
+#: Longer than any key; a larger file is something else.
+KEY_LIMIT_CHARACTERS = 4096
 #: The build of an engine that Stoker did not install.
 UNKNOWN_BUILD = "unknown"
 #: Probes that look at what a deployment names; without one they have nothing to look at.
@@ -76,6 +80,7 @@ def resolve(world: World, source: str, origin: str) -> Resolved:
     """Read, observe and resolve. Raises SpecError, UsageError, HostError or StateError."""
     deployment = parse_deployment(source, origin, engine_kinds=engine_kinds())
     select_checks("quick", require=deployment.contract.require)
+    check_data_folders(world)
     table = load_engine_table(deployment.engine.kind)
     user = service_user(world, deployment)
     place = find_place(world, deployment, table)
@@ -314,8 +319,14 @@ def plan_deployment(world: World, resolved: Resolved, *, origin: str) -> Plan:
         verb="apply",
         preparations=resolved.preparations,
         findings=judge(world, resolved),
-        origin={"file": origin, "source": resolved.source},
+        origin={"file": origin, "source": resolved.source, **_memory_line(world, resolved)},
     )
+
+
+def _memory_line(world: World, resolved: Resolved) -> dict[str, str]:
+    """What it needs of the memory, in words, where that can be said."""
+    line = read_path(knowledge_tree(world, resolved), "derived.memory.line")
+    return {"memory": line} if isinstance(line, str) else {}
 
 
 def generation_of(world: World, resolved: Resolved) -> Generation:
@@ -350,25 +361,44 @@ def generation_of(world: World, resolved: Resolved) -> Generation:
 
 def judge(world: World, resolved: Resolved) -> tuple[Finding, ...]:
     """The findings about this deployment on this host at the plan stage."""
+    return evaluate_rules(
+        load_rules(),
+        knowledge_tree(world, resolved),
+        stage="plan",
+        accept=frozenset(resolved.deployment.accept),
+    )
+
+
+def knowledge_tree(world: World, resolved: Resolved) -> dict[str, Plain]:
+    """Everything that rules may ask about."""
     name = resolved.deployment.name
     service = world.supervisor.state(name)
     orphans = world.supervisor.find_orphans(name)
-    tree = build_tree(
+    return build_tree(
         deployment=resolved.deployment,
         facts=resolved.facts,
         launch=resolved.launch,
         table=resolved.table,
         preparations=resolved.preparations,
         own_pids=frozenset({service.pid, *(orphan.pid for orphan in orphans)} - {0}),
+        services=_pids_of_others(world, name),
         key_file=_key_file_facts(world, resolved.deployment),
         supervisor=world.supervisor.properties,
         user=resolved.user or world.me,
         me=world.me,
         folders=world.folders,
     )
-    return evaluate_rules(
-        load_rules(), tree, stage="plan", accept=frozenset(resolved.deployment.accept)
-    )
+
+
+def _pids_of_others(world: World, name: str) -> dict[int, str]:
+    """The processes of this Stoker's other deployments, by pid."""
+    pids = {}
+    for other in list_deployments(world.host, world.folders):
+        current = read_current(world.host, world.folders, other) if other != name else None
+        supervisor = world.supervisors.get(current.service.supervisor) if current else None
+        if supervisor is not None and (pid := supervisor.state(other).pid):
+            pids[pid] = other
+    return pids
 
 
 def _key_file_facts(world: World, deployment: Deployment) -> dict[str, Plain] | None:
@@ -388,7 +418,25 @@ def _key_file_facts(world: World, deployment: Deployment) -> dict[str, Plain] | 
         "mode": stat.mode,
         "is_empty": not lines,
         "line_count": len(lines),
+        "flaw": key_flaw(text),
     }
+
+
+def key_flaw(text: str) -> str:
+    """Why a key cannot be used as it stands, empty if it can.
+
+    Engines take the bytes of a line for the key, and HTTP carries visible ASCII alone.
+    """
+    if len(text) > KEY_LIMIT_CHARACTERS:
+        return f"it is longer than {KEY_LIMIT_CHARACTERS} characters"
+    if "\r" in text:
+        return "its lines end in CR LF, and the CR would be part of the key"
+    for line in filter(None, text.split("\n")):
+        if line != line.strip():
+            return "there are blanks around the key"
+        if not all(33 <= ord(character) <= 126 for character in line):
+            return "it holds characters that are not visible ASCII (a byte order mark, perhaps)"
+    return ""
 
 
 def require_current(world: World, name: str) -> Generation:

@@ -93,7 +93,7 @@ def _choose(world: World, name: str | None) -> tuple[World, str]:
 
 
 def _plan_known(world: World, generation: Generation, *, verb: str) -> Plan:
-    command = generation.launch.argv[0]
+    command = next(iter(generation.launch.argv), "a command")
     if world.host.stat(command) is None:
         raise StateError(
             f"generation {generation.number} of {generation.name} needs {command}, "

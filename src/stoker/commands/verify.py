@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import os
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from stoker.commands.folders import absolute_path
 from stoker.commands.ready import connect, try_contract
 from stoker.commands.resolve import require_current
 from stoker.commands.supervising import using
@@ -67,7 +67,7 @@ def _verify_url(
 
 def _read_key(world: World, path: str) -> str:
     try:
-        return world.host.read_text(os.path.abspath(path), 1 << 16).strip()
+        return world.host.read_text(absolute_path(path), 1 << 16).strip()
     except HostError as error:
         raise UsageError(f"the key file cannot be read: {error.summary}", error.hint) from error
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 
 from stoker.knowledge.derived.case import Case
 from stoker.knowledge.derived.flags import derive_flags
 from stoker.knowledge.derived.listening import derive_key_file, derive_listening, derive_port
-from stoker.knowledge.derived.room import derive_disk, derive_memory
+from stoker.knowledge.derived.memory import derive_memory
+from stoker.knowledge.derived.room import derive_disk
 from stoker.knowledge.derived.service import derive_gpus, derive_user
 from stoker.knowledge.derived.weights import derive_context, derive_unpinned, derive_weights
 from stoker.knowledge.rules import load_rules
@@ -37,6 +39,7 @@ def build_tree(
     user: str,
     folders: Folders,
     me: str = "",
+    services: Mapping[int, str] = MappingProxyType({}),
 ) -> dict[str, Plain]:
     """JSON-shaped data with Unknown leaves.
 
@@ -53,6 +56,7 @@ def build_tree(
         key_file=key_file,
         user=user,
         me=me,
+        services=services,
     )
     probes = {probe: _value_of(seen) for probe, seen in facts.observations.items()}
     return {

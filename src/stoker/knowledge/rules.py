@@ -17,6 +17,7 @@ from stoker.errors import DataError
 from stoker.knowledge.conditions import Answer, Condition, evaluate_condition, parse_condition
 from stoker.knowledge.datafiles import check_source, list_data, parse_toml, read_text
 from stoker.knowledge.structure import structure
+from stoker.knowledge.subjects import name_subject
 from stoker.knowledge.templates import fill_template, list_placeholders, read_leaf, render_template
 from stoker.model.facts import Plain, Unknown
 from stoker.model.finding import Finding, Severity, Source, Status
@@ -40,8 +41,10 @@ class Example:
 class Rule:
     """One rule. ``applies`` names engine kinds, all where it is empty.
 
-    ``change`` maps paths of the deployment to new values; ``summary``, ``remedy`` and text values
-    of ``change`` may name paths of the tree in braces.
+    ``unless`` names rules whose findings make this one's pointless: it says nothing where one of
+    them fired, and it is not told as unknown where one of them is. ``change`` maps paths of the
+    deployment to new values; ``summary``, ``remedy`` and text values of ``change`` may name paths
+    of the tree in braces.
     """
 
     id: str
@@ -54,6 +57,7 @@ class Rule:
     change: Mapping[str, Plain] = field(default_factory=dict)
     source: Source
     applies: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
     example: tuple[Example, ...]
 
 
@@ -67,6 +71,8 @@ def load_rules() -> tuple[Rule, ...]:
     ids = [rule.id for rule in rules]
     if doubled := sorted({rule_id for rule_id in ids if ids.count(rule_id) > 1}):
         raise DataError(f"more than one rule is named {', '.join(doubled)}")
+    if lost := sorted({name for rule in rules for name in rule.unless} - set(ids)):
+        raise DataError(f"a rule gives way to {', '.join(lost)}, which is none")
     return tuple(rules)
 
 
@@ -87,16 +93,19 @@ def evaluate_rules(
 ) -> tuple[Finding, ...]:
     """What the rules of a stage say about a tree, gravest first.
 
-    A rule that fired is always there; one that could not be judged is only where it would have
-    blocked, and then names what is missing. ``accept`` are rules whose risk the owner takes.
+    A rule that fired is there unless another one says it better; one that could not be judged is
+    only where it would have blocked, and then names what is missing. ``accept`` are rules whose
+    risk the owner takes.
     """
     kind = read_leaf(tree, "deployment.engine.kind")
-    findings = [
-        _judge(rule, tree, accept=accept)
+    judged = [
+        (rule, _judge(rule, tree, accept=accept))
         for rule in rules
         if stage in rule.stages and (not rule.applies or kind in rule.applies)
     ]
-    told = [finding for finding in findings if finding is not None]
+    findings = {rule.id: finding for rule, finding in judged if finding is not None}
+    gave_way = {rule.id for rule, finding in judged if finding and _gives_way(rule, findings)}
+    told = [finding for name, finding in findings.items() if name not in gave_way]
     return tuple(sorted(told, key=lambda each: (_SEVERITY_ORDER[each.severity], each.rule)))
 
 
@@ -105,6 +114,15 @@ def status_of(answer: Answer) -> Status:
     if answer.truth is None:
         return Status.UNKNOWN
     return Status.FIRED if answer.truth else Status.CLEAR
+
+
+def _gives_way(rule: Rule, findings: Mapping[str, Finding]) -> bool:
+    """Whether another rule says all that is to be said. One that is accepted does not."""
+    grave = [findings[name] for name in rule.unless if name in findings]
+    is_unknown = findings[rule.id].status is Status.UNKNOWN
+    return any(
+        (is_unknown or other.status is Status.FIRED) and not other.accepted for other in grave
+    )
 
 
 def _judge(rule: Rule, tree: Mapping[str, Plain], *, accept: Collection[str]) -> Finding | None:
@@ -135,17 +153,22 @@ def _fired(rule: Rule, tree: Mapping[str, Plain], answer: Answer, *, accepted: b
 
 
 def _unknown(rule: Rule, answer: Answer, *, accepted: bool) -> Finding:
-    reasons = "; ".join(f"{path}: {reason}" for path, reason in answer.missing.items())
+    reasons = "; ".join(dict.fromkeys(answer.missing.values()))
     return Finding(
         rule=rule.id,
         status=Status.UNKNOWN,
         severity=rule.severity,
-        summary=f"cannot tell: {rule.title[:1].lower()}{rule.title[1:]} ({reasons})",
+        summary=f"cannot tell whether {_inside_sentence(rule.title)}: {reasons}",
         evidence=answer.evidence,
-        missing=tuple(answer.missing),
+        missing=tuple(dict.fromkeys(name_subject(path) for path in answer.missing)),
         source=rule.source,
         accepted=accepted,
     )
+
+
+def _inside_sentence(title: str) -> str:
+    """Without its capital, unless it begins with a name in capitals (``GPUs``)."""
+    return title if title[1:2].isupper() else f"{title[:1].lower()}{title[1:]}"
 
 
 def _has_unknown(change: Mapping[str, Plain | Unknown]) -> bool:

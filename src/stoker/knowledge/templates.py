@@ -51,5 +51,6 @@ def _word(path: str, value: Plain | Unknown) -> str:
     if path.endswith("_bytes") and isinstance(value, (int, float)):
         return format_bytes(int(value))
     if isinstance(value, (list, tuple)):
-        return ", ".join(str(item) for item in value)
+        items = [str(item) for item in value]
+        return ("; " if any(", " in item for item in items) else ", ").join(items)
     return str(value)

@@ -192,7 +192,7 @@ Reference = Annotated[
 class Engine(Part):
     """Which engine serves the model, and what is set explicitly."""
 
-    kind: str = Field(min_length=1, description="The engine: llamacpp, sglang or vllm")
+    kind: str = Field(min_length=1, description="The engine that computes the answers")
     environment: Annotated[
         str,
         _text(r"^(embedded|system|path:/.+)$", "must be embedded, system or path:/absolute/path"),

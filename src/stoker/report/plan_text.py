@@ -23,6 +23,8 @@ def render_plan(plan: Plan) -> str:
         lines += ["Settings of the engine, and why:"]
         lines += [_setting(setting) for setting in plan.launch.settings]
         lines.append("")
+    if "memory" in plan.origin:
+        lines += [f"Memory: {plan.origin['memory']}", ""]
     lines += _findings(plan)
     return "\n".join(lines).rstrip() + "\n"
 

@@ -8,26 +8,53 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 from pydantic_core import ErrorDetails
 
 from stoker.errors import Problem
-from stoker.model.deployment import MODEL_PATTERN, Deployment, ModelReference, is_secret_name
+from stoker.model.deployment import MODEL_PATTERN, Deployment, Engine, ModelReference
 from stoker.model.facts import Plain
-from stoker.spec.phrases import describe, join_names, nearest, shorten
+from stoker.spec.phrases import describe, join_names, may_be_secret, nearest, shorten
 from stoker.spec.plain import Path, Place, Reading, dotted, resolve
+from stoker.spec.tree import Kind, Node
 from stoker.spec.vocabulary import explain_unknown_key, find_part, guess_keys
 
 #: More errors than this are not explained: the file is of another kind.
 MAX_EXPLAINED = 100
+#: Paths that a hint repeats: a shell takes them as they are.
+_SIMPLE_PATH = re.compile(r"[A-Za-z0-9._~+@/-]{1,80}")
 
 Words = tuple[str, str]
 """A message and a hint, which may be empty."""
 
 
-def explain_errors(errors: Sequence[ErrorDetails], reading: Reading) -> list[Problem]:
-    """One problem for each entry that is wrong, leaving out what the reading reported already."""
+def explain_other_file(root: Node, text: str) -> Problem | None:
+    """The one problem of a text that holds no keys and values at all; None where it holds some.
+
+    Nothing of it is shown: it may be another file, given by mistake, and a secret.
+    """
+    if root.kind is Kind.MAPPING:
+        return None
+    count = sum(bool(line.strip()) for line in text.splitlines())
+    lines = "one line" if count == 1 else f"{count} lines"
+    what = "a list" if root.kind is Kind.SEQUENCE else f"{lines} of plain text"
+    return Problem(
+        message=f"a deployment file holds keys and values; this file is {what}",
+        line=1,
+        column=1,
+        hint=f"it begins with `name: ...`; known keys: {', '.join(Deployment.model_fields)}",
+    )
+
+
+def explain_errors(
+    errors: Sequence[ErrorDetails], reading: Reading, *, engine_kinds: Sequence[str]
+) -> list[Problem]:
+    """One problem for each entry that is wrong, leaving out what the reading reported already.
+
+    ``engine_kinds`` are told where the engine's kind is missing.
+    """
     found = [(error, _path_in_file(error, reading.value)) for error in errors[:MAX_EXPLAINED]]
     meant = {
         guess
@@ -40,7 +67,19 @@ def explain_errors(errors: Sequence[ErrorDetails], reading: Reading) -> list[Pro
         is_misspelt = error["type"] == "missing" and dotted(path) in meant
         if path not in problems and not is_misspelt and not _is_reported(error, path, reading):
             problems[path] = _explain(error, path, reading.places)
-    return list(problems.values())
+    return [_with_kinds(problem, engine_kinds) for problem in problems.values()]
+
+
+def _with_kinds(problem: Problem, engine_kinds: Sequence[str]) -> Problem:
+    about = Engine.model_fields["kind"].description
+    if (problem.path, problem.hint) != ("engine.kind", about):
+        return problem
+    return replace(problem, hint=explain_kinds(engine_kinds))
+
+
+def explain_kinds(engine_kinds: Sequence[str]) -> str:
+    """The hint that tells which engines there are."""
+    return f"known engines: {', '.join(engine_kinds)}"
 
 
 def _path_in_file(error: ErrorDetails, value: Plain) -> Path:
@@ -71,7 +110,8 @@ def _explain(error: ErrorDetails, path: Path, places: Mapping[Path, Place]) -> P
     place = places.get(path) or places.get(path[:-1])
     mark = (place.key if is_about_key else place.value) if place else None
     words = _WORDS.get(error["type"], _invalid)
-    message, hint = words(error, path, place.written if place else "")
+    written = place.written if place and not may_be_secret(path) else ""
+    message, hint = words(error, path, written)
     return Problem(
         message=message,
         path=dotted(path),
@@ -82,11 +122,9 @@ def _explain(error: ErrorDetails, path: Path, places: Mapping[Path, Place]) -> P
 
 
 def _found(error: ErrorDetails, path: Path) -> str:
-    """What stands there instead; only its kind where it may be a secret."""
-    name = str(path[-1]).removesuffix("_file") if path else ""
-    if isinstance(error["input"], str) and is_secret_name(name):
-        return "what stands here"
-    return describe(error["input"])
+    """What stands there instead, but nothing of it where it may be a secret."""
+    is_shown = not may_be_secret(path) or error["input"] in (None, "")
+    return describe(error["input"]) if is_shown else "what stands here (it may be a secret)"
 
 
 def _expected(what: str, error: ErrorDetails, path: Path) -> str:
@@ -156,9 +194,6 @@ def _true_or_false(error: ErrorDetails, path: Path, written: str) -> Words:
 def _group(error: ErrorDetails, path: Path, written: str) -> Words:
     part = find_part(path)
     keys = list(part.model_fields) if part else []
-    if not path:
-        message = f"a deployment file holds keys and values, not {describe(error['input'])}"
-        return message, f"it begins with `name: ...`; known keys: {', '.join(keys)}"
     if part is ModelReference:
         form = pattern_messages()[MODEL_PATTERN]
         message = f"{form}, or hold the keys ref and file; this is {_found(error, path)}"
@@ -191,16 +226,29 @@ def _one_of(error: ErrorDetails, path: Path, written: str) -> Words:
 
 def _pattern(error: ErrorDetails, path: Path, written: str) -> Words:
     message = pattern_messages().get(error.get("ctx", {}).get("pattern", ""), "has another form")
+    if may_be_secret(path) and error["input"]:
+        found = "what stands here is another thing, and not shown, since it may be a secret"
+        return f"{message}; {found}", "write the path from the root on: /folder/file"
     return f"{message}; this is {_found(error, path)}", _hint_for_model(error["input"], path)
 
 
 def _hint_for_model(value: str, path: Path) -> str:
-    """Names and paths of models that only lack the word that says what they are."""
+    """Names and paths of models that only lack the word that says what they are, or a root."""
     if path[0] not in ("model", "draft") or path[-1] == "file":
         return ""
+    if value.startswith(("path:", "./", "../", "~/")):
+        return _hint_for_path(value.removeprefix("path:").strip())
     meant = [f"{kind}:{value}" for kind in ("hf", "path")]
     fitting = [model for model in meant if re.fullmatch(MODEL_PATTERN, model)]
     return f"write {fitting[0]}" if fitting else ""
+
+
+def _hint_for_path(relative: str) -> str:
+    """The text cannot know which folder a path begins in; the person's shell does."""
+    name = relative.rstrip("/").rpartition("/")[2]
+    if not name or not _SIMPLE_PATH.fullmatch(relative):
+        return "write path:/absolute/path"
+    return f"write path:/absolute/path/{name}; `realpath {relative}` prints it"
 
 
 def _bound(what: str, key: str) -> Callable[[ErrorDetails, Path, str], Words]:

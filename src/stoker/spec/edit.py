@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from stoker.errors import Problem, SpecError, UsageError
+from stoker.errors import SpecError, UsageError
 from stoker.model.facts import Plain
+from stoker.spec.complaints import explain_other_file
 from stoker.spec.plain import Path, read_plain
 from stoker.spec.splice import append_item, cut_entry, put_value
 from stoker.spec.tree import BYTE_ORDER_MARK, read_tree
@@ -54,10 +55,10 @@ def edit_deployment(
     """
     body = text.removeprefix(BYTE_ORDER_MARK)
     reading = read_plain(body, origin)
+    if other := explain_other_file(reading.tree, body):
+        raise SpecError(origin, [other])
     if reading.problems:
         raise SpecError(origin, reading.problems)
-    if not isinstance(reading.value, Mapping):
-        raise SpecError(origin, [Problem(message="a deployment file holds keys and values")])
     wanted = apply_changes(reading.value, changes)
     try:
         for step in _steps(reading.value, wanted, ()):

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from stoker.errors import Problem, SpecError
 from stoker.model.deployment import Deployment
 from stoker.model.facts import read_path
-from stoker.spec.complaints import explain_errors
+from stoker.spec.complaints import explain_errors, explain_kinds, explain_other_file
 from stoker.spec.phrases import nearest, shorten
 from stoker.spec.plain import Reading, read_plain
 
@@ -27,12 +27,15 @@ def parse_deployment(text: str, origin: str, *, engine_kinds: Sequence[str]) -> 
     Stoker knows. Raises SpecError with every problem, in the order of the text.
     """
     reading = read_plain(text, origin)
+    if other := explain_other_file(reading.tree, text):
+        raise SpecError(origin, [other])
     problems = [*reading.problems, *_engine_problems(reading, engine_kinds)]
     try:
         deployment = Deployment.model_validate(reading.value)
     except ValidationError as error:
         found = error.errors(include_url=False)
-        problems += [] if () in reading.broken else explain_errors(found, reading)
+        if () not in reading.broken:
+            problems += explain_errors(found, reading, engine_kinds=engine_kinds)
     else:
         if not problems:
             return deployment
@@ -52,7 +55,7 @@ def _engine_problems(reading: Reading, engine_kinds: Sequence[str]) -> list[Prob
             path="engine.kind",
             line=place.value.line,
             column=place.value.column,
-            hint=f"known engines: {', '.join(engine_kinds)}",
+            hint=explain_kinds(engine_kinds),
         )
     ]
 

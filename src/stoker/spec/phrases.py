@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+from stoker.model.deployment import is_secret_name
 from stoker.model.facts import Plain
 
 _MAX_SHOWN = 40
@@ -25,6 +26,12 @@ def describe(value: Plain) -> str:
     if isinstance(value, str):
         return f'the text "{shorten(value)}"' if value else "an empty text"
     return "a list" if isinstance(value, (list, tuple)) else "a group of keys"
+
+
+def may_be_secret(path: Iterable[str | int]) -> bool:
+    """Whether a value at this path may be a secret, also where the file that holds it is meant."""
+    names = (part.removesuffix("_file").removesuffix("-file") for part in map(str, path))
+    return any(is_secret_name(name) for name in names)
 
 
 def shorten(text: str) -> str:

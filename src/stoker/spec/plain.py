@@ -14,10 +14,11 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from stoker.errors import Problem
 from stoker.model.facts import Plain
-from stoker.spec.phrases import describe
+from stoker.spec.phrases import describe, may_be_secret
 from stoker.spec.tree import BYTE_ORDER_MARK, MAX_DEPTH, MAX_NODES, Kind, Mark, Node, read_tree
 
 Path = tuple[str | int, ...]
@@ -238,16 +239,22 @@ def _scalar(node: Node, mark: Mark, path: Path, notes: _Notes) -> Plain:
     if not node.is_plain:
         return node.text
     if is_ambiguous(node.text):
-        plain = _without_ornament(node.text)
-        message = f"`{node.text}` is one number to some readers and another, or text, to others"
-        hint = f'write {plain} for the number, "{node.text}" for the text'
-        notes.refuse(mark, path, message, hint=hint)
-        raise _Refused
+        _refuse_ambiguous(node.text, mark, path, notes)
     try:
         return resolve(node.text)
     except ValueError as error:
         notes.refuse(mark, path, str(error), hint="put it in quotes if it is text")
         raise _Refused from None
+
+
+def _refuse_ambiguous(text: str, mark: Mark, path: Path, notes: _Notes) -> NoReturn:
+    shown, hint = "this", "put it in quotes if it is text"
+    if not may_be_secret(path):
+        shown = f"`{text}`"
+        hint = f'write {_without_ornament(text)} for the number, "{text}" for the text'
+    message = f"{shown} is one number to some readers and another, or text, to others"
+    notes.refuse(mark, path, message, hint=hint)
+    raise _Refused
 
 
 def _without_ornament(number: str) -> str:

@@ -21,7 +21,7 @@ from stoker.spec.vocabulary import find_part
 _WIDTH = 92
 _HEADER = (
     "What this machine serves. Change it, then run `stoker plan` to see what would happen.",
-    "Keys right behind a # are optional and show their default, or an example.",
+    "Keys right behind a # are left out; each says whether it shows the default or an example.",
 )
 
 
@@ -31,30 +31,43 @@ def load_embedded_example() -> str:
 
 
 def render_template(
-    values: Mapping[str, Plain], *, schema_path: str, notes: Sequence[str] = ()
+    values: Mapping[str, Plain],
+    *,
+    schema_path: str,
+    notes: Sequence[str] = (),
+    engine_kinds: Sequence[str] = (),
 ) -> str:
     """The text of a new deployment file.
 
     ``values`` maps dotted paths to what the file sets; ``name``, ``model`` and ``engine.kind``
     must be among them. All other keys stand there commented out. ``schema_path`` is where the
     JSON Schema lies, as seen from the file (``./stoker.schema.json``); editors read it.
-    ``notes`` are sentences for the top of the file, such as what was found on the machine.
+    ``notes`` are sentences for the top of the file, such as what was found on the machine;
+    ``engine_kinds`` are the engines that Stoker knows, for the comment of ``engine.kind``.
     Raises ValueError for a path that no deployment file has, or when a required one is missing.
     """
     lines = [f"# yaml-language-server: $schema={schema_path}"]
     for paragraph in (*_HEADER, *notes):
         lines += _comment(paragraph, "")
     left = dict(values)
+    more = {"engine.kind": ", ".join(engine_kinds)}
     for name, about in Deployment.model_fields.items():
-        lines += ["", *_entry(name, about, left, "")]
+        lines += ["", *_entry(name, about, left, more)]
     if left:
         raise ValueError(f"a deployment file has no {', '.join(left)}")
     return "\n".join(lines) + "\n"
 
 
-def _entry(path: str, about: FieldInfo, values: dict[str, Plain], margin: str) -> Iterator[str]:
-    """The lines of one key; what is taken from ``values`` is removed there."""
-    yield from _comment(about.description or "", margin)
+def _entry(
+    path: str, about: FieldInfo, values: dict[str, Plain], more: Mapping[str, str]
+) -> Iterator[str]:
+    """The lines of one key; what is taken from ``values`` is removed there.
+
+    ``more`` is what its comment says beside the model's description, by path.
+    """
+    margin = "  " * path.count(".")
+    sentence = ": ".join(filter(None, (about.description, more.get(path))))
+    yield from _comment(sentence, margin)
     name = path.rpartition(".")[2]
     part = _group(path)
     if path in values:
@@ -62,9 +75,11 @@ def _entry(path: str, about: FieldInfo, values: dict[str, Plain], margin: str) -
     elif part is not None:
         yield f"{margin}{name}:"
         for inner, about_inner in part.model_fields.items():
-            yield from _entry(f"{path}.{inner}", about_inner, values, margin + "  ")
+            yield from _entry(f"{path}.{inner}", about_inner, values, more)
     else:
-        yield from _indent({name: _example(path, about)}, f"{margin}#")
+        first, *others = _indent({name: _example(path, about)}, f"{margin}#")
+        yield f"{first}  # {'for example' if about.examples else 'the default'}"
+        yield from others
 
 
 def _group(path: str) -> type[Part] | None:

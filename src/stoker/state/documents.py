@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TypeVar
 
-from stoker.errors import NotFound, UsageError
+from stoker.errors import NotFound, StateError, UsageError
 from stoker.model.contract import Verification
 from stoker.model.document import parse_document, render_document
 from stoker.model.facts import Facts
@@ -90,12 +91,16 @@ def list_generations(host: ReadableHost, folders: Folders, name: str) -> tuple[i
     except NotFound:
         return ()
     numbers = (file.removesuffix(".json") for file in files if file.endswith(".json"))
-    return tuple(sorted(int(number) for number in numbers if number.isdigit()))
+    return tuple(
+        sorted(int(number) for number in numbers if number.isascii() and number.isdecimal())
+    )
 
 
 def read_verification(host: ReadableHost, folders: Folders, name: str) -> Verification | None:
-    """The newest verification of a deployment."""
-    return read_document(host, verification_path(folders, name), Verification)
+    """The newest verification of a deployment; one that cannot be read verifies nothing."""
+    with suppress(StateError):
+        return read_document(host, verification_path(folders, name), Verification)
+    return None
 
 
 def write_verification(host: Host, folders: Folders, verification: Verification) -> None:
@@ -104,8 +109,11 @@ def write_verification(host: Host, folders: Folders, verification: Verification)
 
 
 def read_starts(host: ReadableHost, folders: Folders, name: str) -> Starts:
-    """How long earlier starts took."""
-    return read_document(host, starts_path(folders, name), Starts) or Starts(name=name)
+    """How long earlier starts took; an estimate that cannot be read is no estimate."""
+    with suppress(StateError):
+        found = read_document(host, starts_path(folders, name), Starts)
+        return found or Starts(name=name)
+    return Starts(name=name)
 
 
 def add_start(host: Host, folders: Folders, name: str, start: Start) -> None:

@@ -7,6 +7,7 @@ ours would lie among files of others.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -91,7 +92,10 @@ def _close_to_others(host: Host, path: str) -> None:
 def read_mark(host: ReadableHost, folders: Folders) -> StateMark:
     """The mark of a state folder. Raises StateError or HostError."""
     path = state_path(folders)
-    return parse_document(host.read_text(path), StateMark, origin=path)
+    mark = parse_document(host.read_text(path), StateMark, origin=path)
+    if not re.fullmatch(r"([0-9a-f]{2}){16,}", mark.secret_key):
+        raise StateError(f"{path} is damaged: its key is none", "restore it from a copy")
+    return mark
 
 
 def _choose_hint() -> str:

@@ -92,3 +92,35 @@ def find_family(processes: Sequence[Process], leader: Process) -> frozenset[str]
         if process.pid in descendants
         or (process.group, process.session) == (leader.pid, leader.session)
     )
+
+
+def read_line_of_descent(host: ReadableHost) -> frozenset[int]:
+    """Our own pid and those of all our ancestors.
+
+    A shell may carry our stamps because somebody exported them; it and we are no leftovers.
+    """
+    try:
+        pid = int(host.read_link("/proc/self"))
+    except (HostError, ValueError):
+        return frozenset()
+    line: set[int] = set()
+    while pid and pid not in line and (process := read_process(host, pid)):
+        line.add(pid)
+        pid = process.parent
+    return frozenset(line)
+
+
+def sees_same_folder(host: ReadableHost, pid: int, *, home: str) -> bool:
+    """Whether a process means the same folder as we do when it says ``home``.
+
+    On one machine the same path can be another folder: in a container whose processes we see, or
+    behind a private mount. The same mount namespace settles it; in another one, the state
+    folder's mark does, which holds a random key. What cannot be read is not ours.
+    """
+    try:
+        if host.read_link(f"/proc/{pid}/ns/mnt") == host.read_link("/proc/self/ns/mnt"):
+            return True
+        mark = f"{home}/state.json"
+        return host.read_text(f"/proc/{pid}/root{mark}") == host.read_text(mark)
+    except HostError:
+        return False

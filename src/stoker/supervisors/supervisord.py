@@ -22,8 +22,10 @@ from stoker.supervisors.processes import (
     Process,
     find_family,
     read_environment,
+    read_line_of_descent,
     read_process,
     read_processes,
+    sees_same_folder,
 )
 from stoker.supervisors.supervisord_client import (
     ENDED_STATES,
@@ -162,7 +164,12 @@ class SupervisordSupervisor:
         """See :meth:`stoker.ports.Supervisor.find_orphans`."""
         processes = read_processes(self._host)
         held = self._daemon.find_held(processes) if self._daemon.is_up() else frozenset[str]()
-        left = (process for process in processes if process.identity not in held)
+        line = read_line_of_descent(self._host)
+        left = (
+            process
+            for process in processes
+            if process.identity not in held and process.pid not in line
+        )
         found = (self._describe_orphan(name, process) for process in left)
         return tuple(orphan for orphan in found if orphan is not None)
 
@@ -319,7 +326,9 @@ class SupervisordSupervisor:
 
     def _describe_orphan(self, name: str, process: Process) -> ServiceState | None:
         environment = read_environment(self._host, process.pid)
-        if not stamps.is_stamped(environment, name=name, home=self._layout.home):
+        home = self._layout.home
+        is_ours = stamps.is_stamped(environment, name=name, home=home)
+        if not (is_ours and sees_same_folder(self._host, process.pid, home=home)):
             return None
         return ServiceState(
             name=name,

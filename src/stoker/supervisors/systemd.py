@@ -24,8 +24,10 @@ from stoker.supervisors import stamps
 from stoker.supervisors.processes import (
     Process,
     read_environment,
+    read_line_of_descent,
     read_process,
     read_processes,
+    sees_same_folder,
 )
 from stoker.supervisors.systemd_answers import (
     BEGUN,
@@ -177,11 +179,14 @@ class SystemdSupervisor:
 
         A control group keeps what is in it; these have left it, or never were in it.
         """
-        found = self._find_stamped(name)
+        line = read_line_of_descent(self._host)
+        home = self._layout.home
         return tuple(
             self._describe_process(name, process, "it runs outside of the service's control group")
-            for process in found
-            if not self._is_held(name, process)
+            for process in self._find_stamped(name)
+            if process.pid not in line
+            and not self._is_held(name, process)
+            and sees_same_folder(self._host, process.pid, home=home)
         )
 
     @cached_property

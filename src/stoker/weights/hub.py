@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+import shlex
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -53,11 +54,15 @@ _TOKEN_HINT = (
     "put a token of an account that has access into HF_TOKEN, or its file in HF_TOKEN_PATH"
 )
 
+#: The hub's client, as the extra ``hub`` of this package asks for it. It is named by itself: an
+#: index may know another package by ours.
+HUB_CLIENT = "huggingface_hub>=2.4"
+
 #: What the hub's client meets (:data:`stoker.weights.hub_reader.PROBLEMS`), in words.
 _PROBLEMS = {
     "no-client": (
         "models of the hub need the package huggingface_hub, which is not installed",
-        "install it with `pip install 'stoker[hub]'`",
+        f"install it with `{{python}} -m pip install '{HUB_CLIENT}'`",
     ),
     "gated": (
         "{repository} is gated: its owner gives access to people one by one",
@@ -151,7 +156,7 @@ def list_snapshot(
         env=_reader_variables(env, home=cache.path),
     )
     with naming_failure(f"asking the hub for {model.repository}"):
-        answer = _read_answer(host.run(command), model)
+        answer = _read_answer(host.run(command), model, python)
     sizes = {str(name): int(size) for name, size in answer["files"]}
     return _choose_files(model, file, commit=str(answer["commit"]), sizes=sizes)
 
@@ -243,7 +248,7 @@ def fetch_hub(
                 timeout_seconds=_FETCH_TIMEOUT_SECONDS,
                 poll=poll,
             )
-            _read_answer(result, model)
+            _read_answer(result, model, python)
             _check(model, snapshot, cache=cache, host=tools.host)
 
 
@@ -356,7 +361,7 @@ def _reader_variables(env: Mapping[str, str], *, home: str) -> dict[str, str]:
     return chosen
 
 
-def _read_answer(result: CommandResult, model: HubModel) -> dict[str, Plain]:
+def _read_answer(result: CommandResult, model: HubModel, python: str) -> dict[str, Plain]:
     """What the child answered. Raises PreparationFailed when that is a problem, or no answer."""
     try:
         answer = json.loads(result.stdout)
@@ -367,10 +372,10 @@ def _read_answer(result: CommandResult, model: HubModel) -> dict[str, Plain]:
         ) from None
     if "problem" not in answer:
         return dict(answer)
-    raise _explain(answer, model)
+    raise _explain(answer, model, python)
 
 
-def _explain(answer: Mapping[str, Plain], model: HubModel) -> PreparationFailed:
+def _explain(answer: Mapping[str, Plain], model: HubModel, python: str) -> PreparationFailed:
     known = _PROBLEMS.get(answer["problem"])
     if known is None:
         said = last_line(answer["detail"])
@@ -378,4 +383,4 @@ def _explain(answer: Mapping[str, Plain], model: HubModel) -> PreparationFailed:
     summary = known[0].format(
         repository=model.repository, revision=model.revision, status=answer.get("status")
     )
-    return PreparationFailed(summary, known[1])
+    return PreparationFailed(summary, known[1].format(python=shlex.quote(python)))

@@ -120,7 +120,7 @@ def find_package_file(
     if file is None:
         raise UsageError(
             f"package:{model.name}=={version} may ship several files",
-            "name the model file in it with `file:`",
+            f"name one: model: {{ref: package:{model.name}=={version}, file: NAME}}",
         )
     return PackageFile(
         name=model.name,
@@ -179,8 +179,10 @@ def choose_model_file(names: Sequence[str], where: str) -> str | None:
     if not ggufs or any(name.endswith(".safetensors") for name in names):
         return None
     if len(ggufs) > 1:
+        ref = f"path:{where}" if posixpath.isabs(where) else f"hf:{where}@REVISION"
         raise UsageError(
-            f"{where} holds {len(ggufs)} models", f"name one with `file:`: {', '.join(ggufs)}"
+            f"{where} holds {len(ggufs)} models",
+            f"name one: model: {{ref: {ref}, file: NAME}}, where NAME is {' or '.join(ggufs)}",
         )
     return ggufs[0]
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from stoker.knowledge.derived.case import Case
+from stoker.knowledge.derived.overrides import find_overrides
+from stoker.knowledge.derived.values import find_unfit
 from stoker.model.deployment import Scalar
 from stoker.model.engine_table import FlagCatalogue, Option, ReservedFlag
 from stoker.model.facts import Plain, Unknown
@@ -14,13 +16,18 @@ _NEAR_ENOUGH = 0.6
 
 
 def derive_flags(case: Case) -> dict[str, Plain]:
-    """Five kinds of oddity, each as a list of what to say about each flag."""
+    """Each kind of oddity as a list of what to say about each flag.
+
+    ``outcome`` says what a request gets where ``overrides`` names flags.
+    """
     return {
         "unknown": _unknown(case),
         "owned": list(_reserved(case, with_key=True)),
         "refused": list(_reserved(case, with_key=False)),
         "malformed": list(_malformed(case)),
+        "unfit": find_unfit(case),
         "idle": list(_idle(case)),
+        **find_overrides(case),
     }
 
 

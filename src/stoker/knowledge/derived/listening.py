@@ -11,12 +11,20 @@ from stoker.model.facts import Plain, Unknown
 
 _READABLE_BY_OTHERS = 0o077
 _LAST_PORT = 65535
+#: The listeners probe tells no more of a command, wherever that cuts it.
+_CUT_CHARACTERS = 80
+_SHOWN_WORDS = 3
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def derive_port(case: Case) -> dict[str, Plain]:
-    """``holder``: the foreign listener on our port or None; ``next_free``: a port that is free."""
+    """``holder``: the listener on our port that is not ours, with its ``title`` and what to do
+    about it (``remedy``), or None; ``next_free``: a port that is free.
+
+    A service of ours runs as the user that Stoker is, or Stoker is root; so a process that cannot
+    be seen is none of ours.
+    """
     listeners = case.facts.read("listeners.listeners")
     if isinstance(listeners, Unknown):
         return {"holder": listeners, "next_free": listeners}
@@ -24,10 +32,11 @@ def derive_port(case: Case) -> dict[str, Plain]:
     taken = [each for each in listeners if _overlap(str(each["address"]), host)]
     ports = {each["port"] for each in taken}
     free = (number for number in range(port + 1, _LAST_PORT + 1) if number not in ports)
-    holders = [each for each in taken if each["port"] == port]
+    next_free = next(free, None)
+    holder = _foreign([each for each in taken if each["port"] == port], case.own_pids)
     return {
-        "holder": _foreign(holders, case.own_pids),
-        "next_free": next(free, None) or Unknown(reason="no higher port is free"),
+        "holder": _describe(holder, case.services, next_free=next_free) if holder else None,
+        "next_free": next_free or Unknown(reason="no higher port is free"),
     }
 
 
@@ -55,22 +64,55 @@ def derive_key_file(case: Case) -> Plain | Unknown:
 
 def _foreign(
     holders: list[Mapping[str, Plain]], own_pids: frozenset[int]
-) -> Plain | Unknown | None:
+) -> Mapping[str, Plain] | None:
+    """The first listener that is not ours, best one that has a name."""
     foreign = [each for each in holders if each.get("pid") not in own_pids]
-    if not foreign:
-        return None
-    nameless = all(each.get("pid") is None for each in foreign)
-    if nameless and own_pids:
-        return Unknown(reason="a process that this user may not look at; it may be our own service")
-    first = next((each for each in foreign if each.get("pid") is not None), foreign[0])
-    return {**first, "title": _title(first)}
+    named = [each for each in foreign if each.get("pid") is not None]
+    return next(iter((*named, *foreign)), None)
+
+
+def _describe(
+    holder: Mapping[str, Plain], services: Mapping[int, str], *, next_free: int | None
+) -> dict[str, Plain]:
+    deployment = services.get(holder.get("pid") or 0)
+    end = f"`stoker stop {deployment}`" if deployment else "stop that program"
+    free = f" ({next_free} is free)" if next_free else ""
+    return {
+        **holder,
+        "title": f"your deployment {deployment}" if deployment else _title(holder),
+        "remedy": f"{end}, or choose another serve.port{free}",
+    }
 
 
 def _title(holder: Mapping[str, Plain]) -> str:
+    user = holder.get("user")
     if holder.get("pid") is None:
-        return "a process of another user"
-    owner = f" of {holder['user']}" if holder.get("user") else ""
-    return f"{holder.get('command') or 'a program'} (process {holder['pid']}{owner})"
+        owner = f"user {user}" if user else "another user"
+        return f"a process of {owner} that this user may not look at"
+    program = shorten_command(str(holder.get("command") or "")) or "a program"
+    return f"{program} (process {holder['pid']}{f' of {user}' if user else ''})"
+
+
+def shorten_command(command: str) -> str:
+    """A command as the listeners probe tells it, in the few words that a person needs.
+
+    It begins with the kernel's name of the process; the words of the command line follow, of which
+    only what comes after the last slash is shown, and what runs the program (an interpreter) is
+    left out.
+    """
+    name, *words = command.split() or [""]
+    if len(command) >= _CUT_CHARACTERS:
+        words = words[:-1]  # its end, which would be shown, is what was cut off
+    bare = [word.rstrip("/").rpartition("/")[2] or word for word in words]
+    begins = [n for n, word in enumerate(bare) if _is_same_program(name, word)]
+    told = bare[begins[0] :] if begins else [name, *bare]
+    return " ".join(told[:_SHOWN_WORDS])
+
+
+def _is_same_program(name: str, word: str) -> bool:
+    """The kernel keeps the first letters of a name only, and interpreters add their version."""
+    one, other = name.lower(), word.lower()
+    return bool(one and other) and (one.startswith(other) or other.startswith(one))
 
 
 def _overlap(one: str, other: str) -> bool:

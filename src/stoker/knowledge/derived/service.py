@@ -38,19 +38,36 @@ def derive_user(case: Case) -> dict[str, Plain]:
 def derive_gpus(case: Case) -> dict[str, Plain]:
     """The GPUs that are wanted against those that are there.
 
-    ``is_explicit``: a number or a list was asked for, not just whatever is there.
-    ``is_ignored``: the build cannot compute on them.
+    ``is_explicit``: a number or a list was asked for, not just whatever is there; ``asked`` says
+    what, and ``there`` what there is instead. ``is_ignored``: the build cannot compute on them.
     """
     gpus = case.deployment.gpus
     is_explicit = case.wants_gpus and gpus != "all"
     known: dict[str, Plain] = {
         "is_explicit": is_explicit,
         "is_ignored": case.wants_gpus and not case.can_use_gpus,
+        "asked": _asked(gpus),
     }
     present = case.facts.read("gpus.gpus")
     if isinstance(present, Unknown):
-        return {**known, "lacking": present if is_explicit else [], "present_count": present}
-    return {**known, "lacking": _lacking(gpus, present), "present_count": len(present)}
+        unseen = {"present_count": present, "there": present}
+        return {**known, "lacking": present if is_explicit else [], **unseen}
+    lacking = _lacking(gpus, present)
+    names = f" and not {', '.join(lacking)}" if lacking and not isinstance(gpus, int) else ""
+    return {
+        **known,
+        "lacking": lacking,
+        "present_count": len(present),
+        "there": f"{len(present)}{names}",
+    }
+
+
+def _asked(gpus: str | int | Sequence[int | str]) -> str:
+    if isinstance(gpus, str):
+        return gpus
+    if isinstance(gpus, int):
+        return "1 GPU" if gpus == 1 else f"{gpus} GPUs"
+    return f"{'the GPU' if len(gpus) == 1 else 'the GPUs'} {', '.join(str(gpu) for gpu in gpus)}"
 
 
 def _closed(case: Case, folders: Mapping[str, Plain]) -> list[str] | Unknown:

@@ -37,13 +37,23 @@ def fetched_bytes(case: Case, probe: str, preparation: Preparation) -> int:
     What a preparation writes is more where they come inside a package, and less where a part of
     them is here already.
     """
-    deployment = case.deployment
-    reference = deployment.draft if probe == "draft" else deployment.model
-    package = _find_package(reference.ref) if reference else None
+    package = _package_of(case, probe)
     if package is not None:
         return package.member_bytes
     files: Mapping[str, int] = preparation.details.get("files") or {}
     return sum(size for size in files.values() if size > 0) or preparation.size_bytes
+
+
+def find_shape(case: Case, probe: str) -> Mapping[str, Plain] | Unknown:
+    """The model's shape in the words of the model probe, as it will be once it is fetched."""
+    path = weights_paths(case).get(probe)
+    if path is None or preparation_of(case, path) is None:
+        found: Mapping[str, Plain] | Unknown = case.facts.read(probe)
+        return found
+    package = _package_of(case, probe)
+    if package is not None and package.shape:
+        return package.shape
+    return Unknown(reason="how much memory its context takes is known once its file is here")
 
 
 def derive_weights(case: Case, probe: str) -> dict[str, Plain]:
@@ -73,7 +83,8 @@ def derive_context(case: Case) -> dict[str, Plain]:
     asked_tokens = case.deployment.serve.context_tokens
     if asked_tokens is None:
         return {"is_too_long": False}
-    model_tokens = case.facts.read("model.context_length")
+    shape = find_shape(case, "model")
+    model_tokens = shape if isinstance(shape, Unknown) else shape.get("context_length")
     if not isinstance(model_tokens, int):
         return {"is_too_long": Unknown(reason="the model's own context length is not known")}
     return {
@@ -98,6 +109,11 @@ def _unpinned(ref: str) -> Iterator[str]:
             yield f"{ref} names no commit"
     elif kind == "package" and _find_package(ref) is None:
         yield f"no digest is known for {ref}"
+
+
+def _package_of(case: Case, probe: str) -> ModelPackage | None:
+    reference = case.deployment.draft if probe == "draft" else case.deployment.model
+    return _find_package(reference.ref) if reference else None
 
 
 def _find_package(ref: str) -> ModelPackage | None:
