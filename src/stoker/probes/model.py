@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stoker.errors import HostError
+from stoker.errors import AccessDenied, HostError
 from stoker.model.facts import Target
 from stoker.ports import Probe, ReadableHost
 from stoker.probes import gguf, safetensors
@@ -57,7 +57,12 @@ def read(host: ReadableHost, target: Target) -> Raw:
 
 def read_model(host: ReadableHost, path: str) -> Raw:
     """What stands at a path, with the headers of all files that belong to it."""
-    found = host.stat(path)
+    try:
+        found = host.stat(path)
+    except AccessDenied:
+        raise  # it may be there, and the engine's user may see it
+    except HostError:
+        return {"path": path, "kind": "unreachable"}  # a circle of links, a name too long
     if found is None or found.kind not in ("file", "folder"):
         return {"path": path, "kind": "missing" if found is None else found.kind}
     if found.kind == "folder":
@@ -185,6 +190,8 @@ def _explain_no_weights(raw: Raw) -> str:
         return "the folder holds no safetensors files"
     if raw["kind"] == "file":
         return "it neither begins as a GGUF file does nor is named as a safetensors file"
+    if raw["kind"] == "unreachable":
+        return "the path leads nowhere: its links go in a circle, or a name in it is too long"
     return "it is neither a file nor a folder"
 
 
