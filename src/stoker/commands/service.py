@@ -41,7 +41,7 @@ from stoker.state.folder import check_state_folder
 
 def start_deployment(world: World, name: str | None) -> Converged:
     """Get the generation in force running and verified."""
-    with _exclusive_for(world, name, verb="start") as chosen:
+    with _exclusive_for(world, name, verb="start") as (world, chosen):
         return converge(
             world, lambda: _plan_known(world, require_current(world, chosen), verb="start")
         )
@@ -49,7 +49,7 @@ def start_deployment(world: World, name: str | None) -> Converged:
 
 def rollback_deployment(world: World, name: str | None, number: int | None) -> Converged:
     """Bring an earlier generation back, under a new number, verified like any start."""
-    with _exclusive_for(world, name, verb="rollback") as chosen:
+    with _exclusive_for(world, name, verb="rollback") as (world, chosen):
 
         def make_plan() -> Plan:
             target = _earlier_generation(world, chosen, number)
@@ -60,13 +60,13 @@ def rollback_deployment(world: World, name: str | None, number: int | None) -> C
 
 def stop_deployment(world: World, name: str | None) -> Converged:
     """Stop the service; everything stays for `stoker start`."""
-    with _exclusive_for(world, name, verb="stop") as chosen:
+    with _exclusive_for(world, name, verb="stop") as (world, chosen):
         return converge(world, lambda: _plan_settled(world, chosen, verb="stop", files={}))
 
 
 def remove_deployment(world: World, name: str | None) -> Converged:
     """Stop the service and remove what apply made; weights and environments stay."""
-    with _exclusive_for(world, name, verb="down") as chosen:
+    with _exclusive_for(world, name, verb="down") as (world, chosen):
         return converge(
             world,
             lambda: _plan_settled(world, chosen, verb="down", files=_files_to_go(world, chosen)),
@@ -74,8 +74,8 @@ def remove_deployment(world: World, name: str | None) -> Converged:
 
 
 @contextmanager
-def _exclusive_for(world: World, name: str | None, *, verb: str) -> Iterator[str]:
-    """The state folder for this verb alone, and the deployment that is meant.
+def _exclusive_for(world: World, name: str | None, *, verb: str) -> Iterator[tuple[World, str]]:
+    """The state folder for this verb alone: the deployment, and the world with its supervisor.
 
     It is chosen after the recovery of an unfinished run, which may have brought it back or taken
     it away. Raises UsageError when it is not clear which, and then leaves a new machine as it is.
@@ -83,13 +83,8 @@ def _exclusive_for(world: World, name: str | None, *, verb: str) -> Iterator[str
     if not check_state_folder(world.host, world.folders, me=world.me):
         choose_deployment(world.host, world.folders, name)
     with exclusive(world, verb):
-        yield choose_deployment(world.host, world.folders, name)
-
-
-def _choose(world: World, name: str | None) -> tuple[World, str]:
-    """The deployment, and the world with its supervisor."""
-    chosen = choose_deployment(world.host, world.folders, name)
-    return using_supervisor_of(world, chosen), chosen
+        chosen = choose_deployment(world.host, world.folders, name)
+        yield using_supervisor_of(world, chosen), chosen
 
 
 def _plan_known(world: World, generation: Generation, *, verb: str) -> Plan:

@@ -1,7 +1,7 @@
 """llama-server for the xllamacpp package: its own flags, its own server, no command line of ours.
 
 This text becomes ``bin/llama-server`` of an environment and runs on the environment's Python. It
-must not import anything but the standard library and xllamacpp.
+must not import anything but the standard library and xllamacpp, which needs an OpenMP library.
 
 The package brings the whole server of llama.cpp but no command for it. Its documented interface
 is one attribute for each option, which would need a second table of all 252 options beside the
@@ -30,6 +30,13 @@ from typing import Any, NoReturn
 PACKAGE = "xllamacpp"
 PACKAGE_VERSION = "@version:xllamacpp@"
 BUILD = "@build@"
+
+#: What the package's library is linked to. GNU's comes with compilers, so a machine may have none.
+OPENMP_LIBRARY = "libgomp.so.1"
+#: The distribution that brings LLVM's, which has GNU's interface too, and where in it.
+OPENMP_PACKAGE = "cmeel-libomp"
+OPENMP_FOLDER = "cmeel.prefix/lib"
+LIBRARY_PATH = "LD_LIBRARY_PATH"
 
 #: common_params_parse(int, char**, common_params&, llama_example, void (*)(int, char**)) in the
 #: naming of the Itanium C++ ABI, which Linux and macOS share.
@@ -82,6 +89,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def load_package() -> Any:
     """The package's modules; ends the program if they are not the ones this text was made for."""
+    if sys.platform == "linux":
+        ensure_openmp()
     try:
         found = importlib.metadata.version(PACKAGE)
         package = importlib.import_module(PACKAGE)
@@ -90,6 +99,29 @@ def load_package() -> Any:
     if found != PACKAGE_VERSION:
         refuse(f"this program was made for {PACKAGE} {PACKAGE_VERSION}, but {found} is installed")
     return package
+
+
+def ensure_openmp() -> None:
+    """Begin again with the environment's own OpenMP library if the machine has none.
+
+    The loader reads the path of libraries once, when a program begins; replacing the program
+    keeps its process, so whoever watches it notices nothing.
+    """
+    try:
+        ctypes.CDLL(OPENMP_LIBRARY)
+        return
+    except OSError:
+        known = os.environ.get(LIBRARY_PATH, "")
+    try:
+        folder = str(importlib.metadata.distribution(OPENMP_PACKAGE).locate_file(OPENMP_FOLDER))
+    except ImportError:
+        return  # there is none; what needs it says so
+    if folder in known.split(os.pathsep):
+        return  # it was tried already
+    path = os.pathsep.join(filter(None, [folder, known]))
+    os.execve(
+        sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, LIBRARY_PATH: path}
+    )
 
 
 def child_finds_layout_known() -> bool:
