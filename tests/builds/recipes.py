@@ -18,7 +18,7 @@ from tests.preparing.machine import PIP, ListedEvents, MachineClock, index_env
 SUPERVISORD = load_environment("supervisord")
 LLAMACPP = load_environment("llamacpp")
 (SUPERVISOR,) = SUPERVISORD.requirements
-(XLLAMACPP,) = LLAMACPP.requirements
+XLLAMACPP, OPENMP = LLAMACPP.requirements
 
 
 def recipe_of(*requirements: Requirement, name: str = "engine") -> EnvironmentRecipe:

@@ -27,14 +27,16 @@ def ensure_environment() -> Path:
     Raises CalledProcessError or TimeoutExpired where neither wheel nor index gives the package.
     """
     recipe = load_environment("llamacpp")
-    (pin,) = recipe.requirements
+    pins = [f"{pin.name}-{pin.version}" for pin in recipe.requirements]
     place = CACHE / "xllamacpp-venv"
-    marker = place / f"{pin.name}-{pin.version}"
+    marker = place / "+".join(pins)
     if not marker.exists():
         CACHE.mkdir(exist_ok=True)
         shutil.rmtree(place, ignore_errors=True)
         _run(sys.executable, "-m", "venv", "--without-pip", str(place))
-        _pip("--python", str(place / "bin" / "python"), "install", "--no-deps", _pinned(pin.name))
+        into = ("--python", str(place / "bin" / "python"))
+        for pin in recipe.requirements:
+            _pip(*into, "install", "--no-deps", _pinned(pin.name))
         marker.touch()
     write_command(place, "llama-server", recipe.launchers["llama-server"])
     return place

@@ -109,6 +109,26 @@ def test_the_recipe_tests_itself(environment: Path) -> None:
     assert len(sentences(ran.stderr)) == 1
 
 
+def test_a_machine_without_a_compilers_openmp_library(environment: Path, tmp_path: Path) -> None:
+    """The machine's own is hidden behind an empty file, for this process alone."""
+    libraries = list(Path("/usr/lib").glob("*/libgomp.so.1"))
+    empty = tmp_path / "empty"
+    empty.touch()
+    hide = "".join(f'mount --bind "{empty}" "{path}" && ' for path in libraries)
+    command = f'{hide}exec "$@"'
+    argv = [str(environment / "bin" / "llama-server"), "--self-test"]
+    ran = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", command, "-", *argv],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if "unshare" in ran.stderr or "mount" in ran.stderr:
+        pytest.skip("a private mount cannot be made here")
+    assert ran.returncode == 0, ran.stderr
+
+
 def test_variables_that_stand_for_flags_do_not_disturb_the_self_test(environment: Path) -> None:
     assert run(environment, "--self-test", env={"LLAMA_ARG_PORT": "1"}).returncode == 0
 
