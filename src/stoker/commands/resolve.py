@@ -312,21 +312,20 @@ def _paths_of(world: World, generation: Generation) -> set[str]:
 
 def plan_deployment(world: World, resolved: Resolved, *, origin: str) -> Plan:
     """The plan for a resolved deployment."""
-    generation = generation_of(world, resolved)
+    tree = knowledge_tree(world, resolved)
+    memory = read_path(tree, "derived.memory.line")
     return plan_generation(
         world,
-        generation,
+        generation_of(world, resolved),
         verb="apply",
         preparations=resolved.preparations,
-        findings=judge(world, resolved),
-        origin={"file": origin, "source": resolved.source, **_memory_line(world, resolved)},
+        findings=judge(tree, resolved.deployment),
+        origin={
+            "file": origin,
+            "source": resolved.source,
+            **({"memory": memory} if isinstance(memory, str) else {}),
+        },
     )
-
-
-def _memory_line(world: World, resolved: Resolved) -> dict[str, str]:
-    """What it needs of the memory, in words, where that can be said."""
-    line = read_path(knowledge_tree(world, resolved), "derived.memory.line")
-    return {"memory": line} if isinstance(line, str) else {}
 
 
 def generation_of(world: World, resolved: Resolved) -> Generation:
@@ -359,14 +358,9 @@ def generation_of(world: World, resolved: Resolved) -> Generation:
     )
 
 
-def judge(world: World, resolved: Resolved) -> tuple[Finding, ...]:
-    """The findings about this deployment on this host at the plan stage."""
-    return evaluate_rules(
-        load_rules(),
-        knowledge_tree(world, resolved),
-        stage="plan",
-        accept=frozenset(resolved.deployment.accept),
-    )
+def judge(tree: Mapping[str, Plain], deployment: Deployment) -> tuple[Finding, ...]:
+    """The findings at the plan stage; ``tree`` is that of :func:`knowledge_tree`."""
+    return evaluate_rules(load_rules(), tree, stage="plan", accept=frozenset(deployment.accept))
 
 
 def knowledge_tree(world: World, resolved: Resolved) -> dict[str, Plain]:

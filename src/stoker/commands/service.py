@@ -11,6 +11,7 @@ from stoker.commands.resolve import (
     definitions_of,
     find_place,
     judge,
+    knowledge_tree,
     observe_actual,
     observe_machine,
     plan_generation,
@@ -95,12 +96,13 @@ def _plan_known(world: World, generation: Generation, *, verb: str) -> Plan:
             "which is not there any more",
             "apply its deployment file again to have it made anew",
         )
+    resolved = _resolved_again(world, generation)
     return plan_generation(
         world,
         generation,
         verb=verb,
         preparations=(),
-        findings=judge(world, _resolved_again(world, generation)),
+        findings=judge(knowledge_tree(world, resolved), resolved.deployment),
         origin={"generation": str(generation.number)},
     )
 
