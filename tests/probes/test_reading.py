@@ -358,6 +358,26 @@ def test_the_engine_is_asked_for_its_version() -> None:
     assert engine.parse(raw) == answered
 
 
+def test_root_asks_an_engine_as_the_services_user() -> None:
+    commands: list[Command] = []
+
+    def answer(command: Command) -> CommandResult:
+        commands.append(command)
+        return result("version: 7\n", exit_status=126 if len(commands) > 1 else 0)
+
+    passwd = "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65533::/:/bin/false\n"
+    files = {"/opt/server": "", "/usr/bin/setpriv": "", "/etc/passwd": passwd}
+    host = MemoryHost(files, commands=answer)
+    host.set_mode("/usr/bin/setpriv", 0o755)
+    target = Target(command=("/opt/server",), user="nobody")
+    assert engine.parse(engine.read(host, target))["state"] == "answered"
+    identity = ("--reuid=65534", "--regid=65533", "--clear-groups", "--")
+    assert commands[0].argv == ("/usr/bin/setpriv", *identity, "/opt/server", "--version")
+    assert engine.parse(engine.read(host, target))["state"] == "not-executable"
+    with pytest.raises(HostError, match="no such user"):
+        engine.read(host, Target(command=("/opt/server",), user="eve"))
+
+
 def test_an_engine_that_cannot_be_asked_is_a_value() -> None:
     def refuse(command: Command) -> CommandResult:
         raise AccessDenied(f"{command.argv[0]} may not be executed")

@@ -10,6 +10,8 @@ from stoker.ports import Command, Probe, ReadableHost
 
 _TIMEOUT_SECONDS = 20.0
 _MOST_LINES = 10
+#: How setpriv ends when it could not execute the program (its manual page).
+_NOT_EXECUTED = (126, 127)
 _MOST_CHARACTERS = 2000
 #: Nothing of ours: a version must not depend on it, and a home folder would be written to.
 _ENV = {
@@ -23,22 +25,43 @@ def read(host: ReadableHost, target: Target) -> Mapping[str, str]:
     """Both outputs of the engine when it is asked for its version, if it can be asked."""
     if not target.command:
         raise HostError("no engine command is known yet")
-    argv = (*target.command, "--version")
-    if host.stat(argv[0]) is None:
+    program = target.command[0]
+    if host.stat(program) is None:
         return {"state": "missing"}
+    prefix = _become(host, target.user) if target.user else ()
+    argv = (*prefix, *target.command, "--version")
     try:
         result = host.run(Command(argv=argv, timeout_seconds=_TIMEOUT_SECONDS, env=_ENV))
     except (AccessDenied, NotFound):
         # NotFound of a file that is there: the interpreter in its first line is not.
         return {"state": "not-executable"}
+    if prefix and result.exit_status in _NOT_EXECUTED:
+        return {"state": "not-executable"}
     if result.timed_out:
-        raise HostError(f"{argv[0]} did not tell its version within {_TIMEOUT_SECONDS:.0f} seconds")
+        raise HostError(f"{program} did not tell its version within {_TIMEOUT_SECONDS:.0f} seconds")
     return {
         "state": "answered",
         "stdout": result.stdout,
         "stderr": result.stderr,
         "exit_status": str(result.exit_status),
     }
+
+
+def _become(host: ReadableHost, user: str) -> tuple[str, ...]:
+    """What makes a command run as the service's user: root executes no engine for a question.
+
+    Raises HostError where there is no such user or no means.
+    """
+    setpriv = host.find_command("setpriv")
+    if setpriv is None:
+        raise HostError(f"the engine is asked as {user}, which needs setpriv (util-linux)")
+    for line in host.read_text("/etc/passwd").splitlines():
+        name, _, rest = line.partition(":")
+        fields = rest.split(":")
+        if name == user and len(fields) > 2:
+            identity = (f"--reuid={fields[1]}", f"--regid={fields[2]}", "--clear-groups")
+            return (setpriv, *identity, "--")
+    raise HostError(f"the engine is asked as {user}, and there is no such user in /etc/passwd")
 
 
 def parse(raw: Mapping[str, str]) -> dict[str, str | int | None]:
