@@ -39,7 +39,9 @@ V2_MOUNT = "31 23 0:28 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\
 CPUINFO = "processor\t: 0\ncore id\t: 0\n\nprocessor\t: 1\ncore id\t: 1\n\n"
 
 
-def result(stdout: str, *, exit_status: int = 0, stderr: str = "", timed_out: bool = False) -> Any:
+def result(
+    stdout: str, *, exit_status: int = 0, stderr: str = "", timed_out: bool = False
+) -> CommandResult:
     return CommandResult(
         argv=(), exit_status=exit_status, stdout=stdout, stderr=stderr, timed_out=timed_out
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.system.runner import NAME, Stoker, ask, edit
 
-#: The engine knows the flag and refuses the value.
 #: A value that the rules would block; accepted, the engine itself refuses it and ends.
 REFUSED_VALUE = {"engine.settings.cache-type-k": "nonsense", "accept": ["engine.flag-value"]}
 #: The engine runs and answers with nothing: the token that ends an answer always comes first.
