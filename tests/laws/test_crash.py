@@ -23,6 +23,7 @@ from tests.laws.worlds import (
     down,
     make_generation,
     next_stoker,
+    rollback,
     start,
     stop,
 )
@@ -36,6 +37,8 @@ SCENARIOS: dict[str, tuple[list[Verb], Verb]] = {
     "third apply": ([apply_variant("a"), apply_variant("b")], apply_variant("c")),
     "start": ([apply_variant("a"), stop], start),
     "stop": ([apply_variant("a")], stop),
+    "rollback": ([apply_variant("a"), apply_variant("b")], rollback),
+    "rollback of a stopped one": ([apply_variant("a"), apply_variant("b"), stop], rollback),
     "down": ([apply_variant("a"), apply_variant("b")], down),
     "down of a stopped one": ([apply_variant("a"), stop], down),
 }
@@ -163,10 +166,55 @@ def test_engine_that_will_not_start_rolls_back() -> None:
     assert machine.look()["files"] == before["files"]
 
 
+HISTORIES = st.lists(
+    st.one_of(
+        st.builds(apply_variant, st.sampled_from("abc"), has_key=st.booleans()),
+        st.sampled_from([stop, start, rollback, down]),
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(history=HISTORIES, variant=st.sampled_from("abc"), has_key=st.booleans())
+def test_plan_after_apply_is_empty_after_any_history(
+    history: list[Verb], variant: str, has_key: bool
+) -> None:
+    """Whatever was done before, one apply is enough and a second one does nothing."""
+    machine = Machine()
+    for verb in history:
+        if verb in (stop, start, rollback, down) and not machine.is_deployed():
+            continue  # the command line refuses these without a deployment
+        verb(machine.world())
+    verb = apply_variant(variant, has_key=has_key)
+    verb(machine.world())
+    effects, state = list(machine.supervisor.effects), machine.look()
+    again = verb(machine.world())
+    assert again.plan.is_empty  # type: ignore[attr-defined]
+    assert machine.supervisor.effects == effects
+    assert machine.look() == state
+
+
+@settings(max_examples=100, deadline=None)
+@given(history=HISTORIES, has_key=st.booleans())
+def test_a_failed_apply_restores_what_any_history_left(history: list[Verb], has_key: bool) -> None:
+    machine = Machine()
+    for verb in history:
+        if verb in (stop, start, rollback, down) and not machine.is_deployed():
+            continue
+        verb(machine.world())
+    before = machine.look()
+    bad = make_generation(machine.world(), "bad", has_key=has_key)
+    machine.broken.add(bad.service.digest)
+    with pytest.raises(ApplyFailed):
+        apply_variant("bad", has_key=has_key)(machine.world())
+    assert machine.look() == before
+
+
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_plan_after_the_verb_is_empty(scenario: str) -> None:
     befores, verb = SCENARIOS[scenario]
-    if verb in (down, stop, start) or scenario.startswith("down"):
+    if verb in (down, stop, start, rollback) or scenario.startswith("down"):
         pytest.skip("the verb is not an apply")
     machine = prepare(befores)
     verb(machine.world())

@@ -24,8 +24,8 @@ from stoker.model.launch import Launch, Readiness, SecretFile, Service
 from stoker.model.layout import api_key_path
 from stoker.model.plan import Folders, Plan
 from stoker.model.units import digest_text
-from stoker.planning.desired import next_generation
-from stoker.state.documents import list_generations, read_current
+from stoker.planning.desired import next_generation, restored_generation
+from stoker.state.documents import list_generations, read_current, read_generation
 from tests.fakes.engine_replies import (
     Engine,
     complete,
@@ -122,6 +122,10 @@ class Machine:
             is_root=True,
             python="/usr/bin/python3",
         )
+
+    def is_deployed(self) -> bool:
+        """Whether anything is in force."""
+        return read_current(self.host, FOLDERS, NAME) is not None
 
     def crash_after(self, effects: int) -> None:
         """kill -9 when so many moments (before or after an effect) have passed."""
@@ -225,6 +229,21 @@ def start(world: World) -> object:
 def stop(world: World) -> object:
     """A verb that stops the service."""
     return _run(world, lambda world: _plan_settled(world, NAME, verb="stop", files={}))
+
+
+def rollback(world: World) -> object:
+    """A verb that brings the first generation back."""
+
+    def plan(world: World) -> Plan:
+        first = read_generation(world.host, FOLDERS, NAME, 1)
+        assert first is not None
+        highest = max(list_generations(world.host, FOLDERS, NAME))
+        restored = restored_generation(first, highest_number=highest)
+        return plan_generation(
+            world, restored, verb="rollback", preparations=(), findings=(), origin={}
+        )
+
+    return _run(world, plan)
 
 
 def down(world: World) -> object:

@@ -6,9 +6,11 @@ With FULL=1 in the environment every moment is tried, and a second kill in each 
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -94,6 +96,28 @@ def test_down_that_was_killed_is_begun_again(running: Stoker) -> None:
     running.succeed("down")
     assert running.look() == Look()
     assert not running.daemons()
+
+
+@pytest.mark.timeout(7200, func_only=True)
+@pytest.mark.skipif(not IS_FULL, reason="takes minutes; FULL=1 runs it")
+def test_ended_whenever(stoker: Stoker, small: str) -> None:
+    """Any verb, any signal, any instant: the next apply gets what is wanted, and there it ends."""
+    seed = random.randrange(1 << 16)
+    chance = random.Random(seed)
+    for turn in range(60):
+        edit(small, {"serve.context_tokens": 256 * (1 + turn % 3)})
+        words = chance.choice(
+            [["apply", small]] * 4 + [["down"], ["stop"], ["start"], ["rollback"]]
+        )
+        process = stoker.begin(*words)
+        time.sleep(chance.uniform(0.1, 2.0))
+        process.send_signal(chance.choice([signal.SIGKILL, signal.SIGINT, signal.SIGTERM]))
+        process.communicate(timeout=PATIENCE_SECONDS)
+        stoker.succeed("status")
+        stoker.succeed("apply", small)
+        planned = stoker.run("plan", small, "--exit-code")
+        assert planned.exit_code == 0, f"seed {seed}, turn {turn}, {words}: {planned}"
+        assert len(stoker.engines()) == 1
 
 
 def rehearse(stoker: Stoker, file: str, scenario: str) -> tuple[Look, Look, int]:

