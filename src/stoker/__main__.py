@@ -1,6 +1,6 @@
 """``python -m stoker``: the same as the ``stoker`` command."""
 
-from stoker.cli.main import run
+from stoker.cli.start import run
 
 if __name__ == "__main__":
     run()

@@ -50,7 +50,7 @@ def run() -> None:
         from stoker.cli.streams import open_closed_streams
 
         open_closed_streams()
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
         app(prog_name="stoker")

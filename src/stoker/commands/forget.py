@@ -7,8 +7,9 @@ generations. Weights, environments and the journals of runs stay.
 from __future__ import annotations
 
 from stoker.commands.world import World
-from stoker.model.layout import deployment_folder
+from stoker.model.layout import deployment_folder, supervisor_folder
 from stoker.model.plan import Folders
+from stoker.state.documents import list_deployments
 
 
 def leftovers(folders: Folders, name: str, log_path: str) -> tuple[str, str, str]:
@@ -19,7 +20,10 @@ def leftovers(folders: Folders, name: str, log_path: str) -> tuple[str, str, str
 def forget_deployment(world: World, name: str) -> None:
     """Remove them; nothing happens for those that are not there. Raises HostError."""
     documents, service, log_path = leftovers(world.folders, name, world.supervisor.log_path(name))
-    for folder in (documents, service):
+    folders = [documents, service]
+    if not list_deployments(world.host, world.folders):
+        folders.append(supervisor_folder(world.folders))  # its daemon went with the last one
+    for folder in folders:
         if world.host.stat(folder) is not None:
             world.host.remove_tree(folder)
     folder, _, file = log_path.rpartition("/")
