@@ -21,10 +21,10 @@ from tests.system.runner import NAME, PATIENCE_SECONDS, Look, Stoker, edit
 DRIVER = Path(__file__).parent / "crash_driver.py"
 IS_FULL = os.environ.get("FULL") == "1"
 #: Where a verb is killed by default, as parts of its moments: while it writes, while the engine
-#: starts, at the very end. The tests below add moments by name.
+#: starts or stops, at the very end. The tests below add moments by name.
 PARTS = {
-    "first apply": (0.97,),
-    "apply over another": (0.77, 0.97),
+    "first apply": (0.5, 0.97),
+    "apply over another": (0.5, 0.77, 0.97),
     "down": (0.3, 0.97),
 }
 #: What is so before, and the verb that is killed: words of the command, FILE for the deployment.
@@ -71,11 +71,20 @@ def test_same_verb_again(stoker: Stoker, small: str) -> None:
 @pytest.mark.parametrize("verb", ["stop", "down", "rollback"])
 def test_other_verb_recovers_as_well(stoker: Stoker, small: str, *, verb: str) -> None:
     """A first apply that was killed before anybody could know of it leaves nothing behind."""
-    assert drive(stoker, "after append_file", "apply", small).returncode == KILLED
+    assert drive(stoker, "after make_folder", "apply", small).returncode == KILLED
+    assert drive(stoker, "before reload", "apply", small).returncode == KILLED
     assert stoker.is_interrupted()
     ended = stoker.run(verb)
     assert ended.exit_code == 2
     assert "there is no deployment yet" in ended.error
+    assert not stoker.is_interrupted()
+    assert stoker.look() == Look()
+
+
+def test_stop_recovers_a_run_that_only_the_journal_knows(stoker: Stoker, small: str) -> None:
+    assert drive(stoker, "after append_file", "apply", small).returncode == KILLED
+    assert stoker.is_interrupted()
+    assert stoker.run("stop").exit_code == 2
     assert not stoker.is_interrupted()
     assert stoker.look() == Look()
 

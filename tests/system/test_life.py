@@ -9,7 +9,7 @@ from tests.system.runner import NAME, Stoker, ask, edit, finish, free_port, wait
 
 URL = re.compile(r"https?://[^\s'\"]+")
 #: What may stay of a state folder when nothing is deployed any more.
-MAY_STAY = ("state.json", "lock", "facts.json", "runs/", "plans/", "supervisor/supervisord.log")
+MAY_STAY = ("state.json", "lock", "facts.json", "runs/", "plans/")
 
 
 def test_up_without_a_file_serves_the_example(stoker: Stoker, port: int) -> None:

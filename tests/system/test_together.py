@@ -11,8 +11,14 @@ import time
 from tests.system.runner import Look, Result, Stoker, edit, finish, wait_until
 
 #: Lines of progress after which a first apply is interrupted: while it observes, while it writes,
-#: when the engine has been started.
-MOMENTS = {0: signal.SIGINT, 3: signal.SIGTERM, 7: signal.SIGINT}
+#: when the engine has been started, while it loads, while it is verified.
+MOMENTS = {
+    0: signal.SIGINT,
+    3: signal.SIGTERM,
+    6: signal.SIGINT,
+    7: signal.SIGINT,
+    8: signal.SIGTERM,
+}
 #: Different at each run; the seed stands in the failure.
 SEED = random.randrange(1 << 16)
 
