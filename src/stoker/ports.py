@@ -13,7 +13,8 @@ from typing import Protocol
 
 from stoker.model.contract import Exchange, Request
 from stoker.model.event import Event
-from stoker.model.launch import Service, ServiceState
+from stoker.model.facts import Facts, Trial
+from stoker.model.launch import Drift, Service, ServiceState
 from stoker.model.plan import Image
 
 #: How the name of a temporary file ends that a host writes beside the file which it will replace;
@@ -149,8 +150,13 @@ class Host(ReadableHost, Protocol):
         """Remove a file or link; nothing happens when it is not there. MUST flush the folder."""
         ...
 
-    def make_folder(self, path: str, mode: int) -> None:
-        """Make a folder and its missing parents; an existing one keeps its mode."""
+    def make_folder(self, path: str, mode: int, owner: str = "") -> None:
+        """Make a folder and its missing parents; an existing one keeps its mode and owner.
+
+        ``owner`` is the user name of the last folder alone; empty leaves the making user. With
+        an owner the folder MUST NOT be there before it is that user's, and a symbolic link at
+        ``path`` MUST raise HostError, wherever it leads. Raises as :meth:`write_file` does.
+        """
         ...
 
     def set_mode(self, path: str, mode: int) -> None:
@@ -211,10 +217,31 @@ class Supervisor(Protocol):
         """
         ...
 
+    def check_usable(self) -> None:
+        """Raise SupervisorError when this user cannot have the manager run a service at all.
+
+        Asked before anything is planned, so that nothing is prepared in vain; the hint says what
+        to do. MUST NOT change anything, and MUST NOT raise for a manager that :meth:`reload`
+        would start.
+        """
+        ...
+
     def check_foreign(self, name: str) -> None:
         """Raise SupervisorError when the name is taken by a definition that is not ours.
 
         Asked before a definition is planned. MUST NOT raise for a manager that is not running.
+        """
+        ...
+
+    def describe_trial(self) -> Trial | None:
+        """How a probe can try what the manager lets a service have; None where all is certain."""
+        ...
+
+    def fit(self, name: str, facts: Facts) -> Supervisor:
+        """The same manager, rendering this service for what the facts say that it can have.
+
+        MUST be deterministic. Where the facts do not say, the present definition of the service
+        decides: a fact that is not known for once MUST NOT change a definition.
         """
         ...
 
@@ -243,7 +270,8 @@ class Supervisor(Protocol):
     def start(self, name: str) -> None:
         """Run the service under its present definition; running already is not an error.
 
-        Returns when the manager has started the process, not when the engine is ready.
+        MUST make the service's folder, if it is not there, for the service's user alone. Returns
+        when the manager has started the process, not when the engine is ready.
         """
         ...
 
@@ -266,8 +294,24 @@ class Supervisor(Protocol):
         """
         ...
 
+    def find_drift(self, service: Service) -> tuple[Drift, ...]:
+        """How the definition, what the manager has read of it, and the process differ from each
+        other and from the service in force.
+
+        MUST be empty for a service that is as it was written, taken up and started. MUST NOT
+        raise for a manager that is not running.
+        """
+        ...
+
     def log_path(self, name: str) -> str:
         """Where the service's output goes."""
+        ...
+
+    def read_messages(self, name: str, line_count: int) -> tuple[str, ...]:
+        """The last lines that the manager itself has written about the service, oldest first.
+
+        Empty where it keeps none or they cannot be read. MUST hold no control characters.
+        """
         ...
 
 

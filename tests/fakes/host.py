@@ -176,8 +176,7 @@ class MemoryHost:
     def write_file(self, path: str, content: bytes, mode: int, owner: str = "") -> None:
         with self._effect(f"write:{path}"):
             place = self._resolve(path, follow_last=False)
-            if owner and owner not in self.users and not owner.isdigit():
-                raise HostError(f"there is no user {owner} on this host")
+            self._check_user(owner)
             if len(content) > self.free:
                 raise NoSpace(f"there is no space left to write {path}")
             if place in self.nodes and self.nodes[place].kind == "folder":
@@ -206,12 +205,14 @@ class MemoryHost:
                 raise HostError(f"could not remove {path}: it is a folder")
             self.nodes.pop(place, None)
 
-    def make_folder(self, path: str, mode: int) -> None:
+    def make_folder(self, path: str, mode: int, owner: str = "") -> None:
         with self._effect(f"make_folder:{path}"):
-            place = self._resolve(path)
+            self._check_user(owner)
+            place = self._resolve(path, follow_last=not owner)
             if place not in self.nodes:
                 self._make_parents(place)
-                self.nodes[place] = self._new_folder(mode)
+                folder = self._new_folder(mode)
+                self.nodes[place] = replace(folder, owner=owner or folder.owner)
             elif self.nodes[place].kind != "folder":
                 raise HostError(f"could not make the folder {path}: something else is there")
 
@@ -276,6 +277,10 @@ class MemoryHost:
         if isinstance(found, str):
             return CommandResult(argv=command.argv, exit_status=0, stdout=found, stderr="")
         return replace(found, argv=command.argv)
+
+    def _check_user(self, owner: str) -> None:
+        if owner and owner not in self.users and not owner.isdigit():
+            raise HostError(f"there is no user {owner} on this host")
 
     def _put(self, path: str, node: Node) -> None:
         assert path == posixpath.normpath(path), path

@@ -136,6 +136,38 @@ def test_making_a_folder_again_keeps_its_mode(world: World) -> None:
     assert mode_of(world.host, f"{world.root}/a") == 0o751
 
 
+def test_a_folder_for_a_user_is_made_once_and_then_left_alone(world: World) -> None:
+    world.put_folder(f"{world.root}/by-hand", 0o755)
+    me = world.host.stat(f"{world.root}/by-hand")
+    assert me is not None
+    world.host.make_folder(f"{world.root}/a/b", 0o700, owner=me.owner)
+    world.host.make_folder(f"{world.root}/a/b", 0o755, owner=me.owner)
+    found = world.host.stat(f"{world.root}/a/b")
+    assert found is not None
+    assert (found.kind, found.mode, found.owner) == ("folder", 0o700, me.owner)
+    assert world.host.list_folder(f"{world.root}/a") == ("b",)
+
+
+def test_a_folder_for_nobody_known_is_an_error_that_leaves_nothing(world: World) -> None:
+    with pytest.raises(HostError, match="no-such-user"):
+        world.host.make_folder(f"{world.root}/a", 0o700, owner="no-such-user")
+    assert world.host.list_folder(world.root) == ()
+
+
+@pytest.mark.parametrize("target", ["outside", "nowhere", "file"])
+def test_a_folder_for_a_user_is_never_made_through_a_link(world: World, target: str) -> None:
+    world.put_folder(f"{world.root}/outside", 0o755)
+    world.put(f"{world.root}/file", b"old")
+    world.put_link(f"{world.root}/link", target)
+    me = world.host.stat(f"{world.root}/outside")
+    assert me is not None
+    for name in ("link", "file"):
+        with pytest.raises(HostError):
+            world.host.make_folder(f"{world.root}/{name}", 0o700, owner=me.owner)
+    assert world.host.list_folder(world.root) == ("file", "link", "outside")
+    assert mode_of(world.host, f"{world.root}/outside") == 0o755
+
+
 def test_making_a_folder_over_a_file_is_an_error(world: World) -> None:
     world.put(f"{world.root}/a", b"old")
     with pytest.raises(HostError):

@@ -143,6 +143,28 @@ def test_gives_a_file_to_another_user(host: LocalHost, tmp_path: Path) -> None:
         assert (found.owner, found.mode) == (shown, 0o600)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_gives_a_folder_to_another_user(host: LocalHost, tmp_path: Path) -> None:
+    host.make_folder(str(tmp_path / "outer" / "inner"), 0o700, owner="nobody")
+    found = {name: host.stat(str(tmp_path / name)) for name in ("outer", "outer/inner")}
+    assert [each and each.owner for each in found.values()] == ["root", "nobody"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+@pytest.mark.parametrize("step", ["fchown", "fchmod", "rename"])
+def test_a_folder_is_there_only_once_it_is_its_users(
+    host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, step, refuse)
+        with pytest.raises(HostError, match="Input/output error"):
+            host.make_folder(str(tmp_path / "inner"), 0o700, owner="nobody")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_full_file_system_is_no_space_and_leaves_the_old(tmp_path: Path) -> None:
     program = f"""
 from stoker.errors import NoSpace

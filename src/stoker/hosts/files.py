@@ -72,6 +72,29 @@ def make_folders(path: str, mode: int | None = None) -> None:
         raise NotADirectoryError(errno.ENOTDIR, "there is something that is not a folder", path)
 
 
+def make_folder_for(path: str, mode: int, *, owner: str) -> None:
+    """Make a folder that belongs to another user from its first moment; one that exists stays.
+
+    It gets its name last, so that a crash leaves no folder behind that its user cannot use.
+    Raises HostError for a link or anything else at ``path``.
+    """
+    user, group = find_user(owner)
+    place, name = os.path.split(path.rstrip("/"))
+    make_folders(place or ".")
+    with _opened(place or ".", _FOLDER) as parent, ExitStack() as undo:
+        if _is_folder(name, parent, path=path):
+            return
+        temporary = f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
+        os.mkdir(temporary, _OWNER_ONLY, dir_fd=parent)
+        undo.callback(_discard_folder, temporary, parent)
+        with _opened(temporary, _FOLDER | os.O_NOFOLLOW, parent) as descriptor:
+            os.fchown(descriptor, user, group)
+            os.fchmod(descriptor, mode)
+        os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+        undo.pop_all()
+        _flush(parent)
+
+
 def set_mode(path: str, mode: int) -> None:
     """Give a file or folder these permission bits. Raises HostError for a link."""
     with _opened(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC) as descriptor:
@@ -156,6 +179,25 @@ def _fill(descriptor: int, content: bytes) -> None:
 def _discard(name: str, folder: int) -> None:
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)
+
+
+def _discard_folder(name: str, folder: int) -> None:
+    with suppress(FileNotFoundError):
+        os.rmdir(name, dir_fd=folder)
+
+
+def _is_folder(name: str, parent: int, *, path: str) -> bool:
+    """Whether a folder is there, False for nothing. Raises HostError for anything else."""
+    try:
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISDIR(found.st_mode):
+        raise HostError(
+            f"could not make the folder {path}: a link or a file is there",
+            "see who put it there, and remove it",
+        )
+    return True
 
 
 def _missing_folders(path: str) -> tuple[list[str], bool]:

@@ -146,10 +146,13 @@ class LocalHost:
         with naming(path, "remove"):
             files.remove_file(path)
 
-    def make_folder(self, path: str, mode: int) -> None:
+    def make_folder(self, path: str, mode: int, owner: str = "") -> None:
         """See :meth:`stoker.ports.Host.make_folder`."""
         with naming(path, "make the folder"):
-            files.make_folders(path, mode)
+            if owner:
+                files.make_folder_for(path, mode, owner=owner)
+            else:
+                files.make_folders(path, mode)
 
     def set_mode(self, path: str, mode: int) -> None:
         """See :meth:`stoker.ports.Host.set_mode`."""
