@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.commands.resolve import key_flaw
+from stoker.commands.judge import key_flaw
 
 
 @pytest.mark.parametrize("text", ["sk-abc", "sk-abc\n", "a\nb\n", "", "\n", "x" * 4096])

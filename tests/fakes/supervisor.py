@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from stoker.errors import NotFound, SupervisorError
-from stoker.model.launch import Service, ServicePhase, ServiceState
+from stoker.model.facts import Facts
+from stoker.model.launch import Drift, DriftKind, Service, ServicePhase, ServiceState
 from stoker.model.plan import Image
 from stoker.model.units import canonical_json, digest_text
 from stoker.ports import SupervisorProperties
@@ -43,7 +45,8 @@ class FakeSupervisor:
     state folder.
 
     To be set by tests as they like: ``refused`` (names that the manager will not start),
-    ``crashing`` (names whose process ends as soon as it was started), ``fuse``. ``effects`` tells
+    ``crashing`` (names whose process ends as soon as it was started), ``fuse``, ``has_begun`` (told
+    of each new process, to do what that would do on the machine). ``effects`` tells
     what was done, in order: ``reload``, ``start:NAME``, ``stop:NAME``. A restart is a stop and a
     start, and the machine may crash between them.
     """
@@ -63,6 +66,7 @@ class FakeSupervisor:
         self.crashing: set[str] = set()
         self.effects: list[str] = []
         self.fuse: Fuse | None = None
+        self.has_begun: Callable[[str, Running], None] | None = None
         self.is_up = False
         self._properties = properties or SupervisorProperties(
             kind="fake", starts_on_boot=False, changes_user=True
@@ -103,8 +107,34 @@ class FakeSupervisor:
         fields = {**dataclasses.asdict(service), "env": environment}
         return {self._definition_path(service.name): _image(canonical_json(fields))}
 
+    def check_usable(self) -> None:
+        pass
+
     def check_foreign(self, name: str) -> None:
         pass
+
+    def describe_trial(self) -> None:
+        pass
+
+    def fit(self, name: str, facts: Facts) -> FakeSupervisor:
+        return self
+
+    def read_messages(self, name: str, line_count: int) -> tuple[str, ...]:
+        return ()
+
+    def find_drift(self, service: Service) -> tuple[Drift, ...]:
+        path = self._definition_path(service.name)
+        held = self.running.get(service.name, service.digest)
+        try:
+            is_same = self.host.read_text(path) == self.render(service)[path].content
+        except NotFound:
+            is_same = False
+        edited = Drift(kind=DriftKind.EDITED, path=path, sentence=f"{path} was edited")
+        process = Drift(kind=DriftKind.PROCESS, path=path, sentence=f"it runs {held}")
+        return (
+            *([] if is_same else [edited]),
+            *([] if held == service.digest else [process]),
+        )
 
     def render_shared(self) -> Mapping[str, Image]:
         return {f"{self.folder}/manager.json": _image(canonical_json({"home": self.home}))}
@@ -141,6 +171,7 @@ class FakeSupervisor:
         self._stop(name)
         if name in self.refused:
             raise SupervisorError(f"{name} cannot be started: the test says so")
+        self._make_folder(name)
         with self._effect(f"start:{name}"):
             self._spawn(name, digest)
 
@@ -168,12 +199,20 @@ class FakeSupervisor:
         return {name.removesuffix(".json") for name in names if name.endswith(".json")}
 
     def _read_digest(self, name: str) -> str:
+        digest: str = self._read_definition(name)["env"][DIGEST]
+        return digest
+
+    def _read_definition(self, name: str) -> dict[str, Any]:
         try:
-            definition = json.loads(self.host.read_text(self._definition_path(name)))
+            found: dict[str, Any] = json.loads(self.host.read_text(self._definition_path(name)))
         except NotFound as error:
             raise SupervisorError(f"there is no service {name} to start") from error
-        digest: str = definition["env"][DIGEST]
-        return digest
+        return found
+
+    def _make_folder(self, name: str) -> None:
+        definition = self._read_definition(name)
+        if self.host.stat(definition["directory"]) is None:
+            self.host.make_folder(definition["directory"], 0o700, definition["user"] or "")
 
     def _spawn(self, name: str, digest: str) -> None:
         self._failed.discard(name)
@@ -184,6 +223,8 @@ class FakeSupervisor:
         held = Running(pid=pid, process=f"{pid}:{pid * 100}", digest=digest)
         self.host.processes[pid] = held.process
         self._held[name] = held
+        if self.has_begun is not None:
+            self.has_begun(name, held)
 
     def _stop(self, name: str) -> None:
         if name not in self._held:

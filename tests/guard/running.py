@@ -84,7 +84,7 @@ def write_config(folder: Path, argv: list[str], port: int, **changes: Any) -> Pa
         "status_path": str(folder / "status.json"),
     }
     for key, value in changes.items():
-        parts[key] = {**parts[key], **value} if isinstance(value, Mapping) else value
+        parts[key] = {**parts.get(key, {}), **value} if isinstance(value, Mapping) else value
     path = folder / "guard.json"
     path.write_text(render_document(parts), "utf-8")
     return path

@@ -164,7 +164,7 @@ def test_a_guard_that_stood_still_does_not_blame_the_engine() -> None:
 
 
 def test_loading_says_how_far_and_how_long() -> None:
-    rules = replace(RULES, limits=replace(RULES.limits, expected_seconds=480))
+    rules = replace(RULES, expected_seconds=480)
     state = begin(rules, 0.0)
     state, _ = step(state, Tick(now_seconds=300))
     state, _ = step(state, Lines(lines=("Loading shards:  62% 18/29",)))

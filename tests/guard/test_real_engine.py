@@ -39,7 +39,7 @@ def guard(tmp_path: Path) -> Iterator[Guarded]:
     argv += ["--host", "127.0.0.1", "--port", str(port), "--alias", "smollm2"]
     argv += ["--ctx-size", "512", "--parallel", "1", "--threads", "1", "--metrics"]
     canary = {"metrics_path": "/metrics", "counters": ["llamacpp:tokens_predicted_total"]}
-    changes = {"canary": canary, "phases": PHASES, "weight_paths": [str(model)]}
+    changes = {"canary": canary, "phases": PHASES, "weights": {"paths": [str(model)]}}
     with Guarded(write_config(tmp_path, argv, port, **changes)) as running:
         yield running
 

@@ -54,7 +54,7 @@ def test_engine_tables_load(kind: str) -> None:
     table = load_engine_table(kind)
     assert table.kind == kind
     assert table.kind in list_engines()
-    assert table.start_timeout_seconds > 0
+    assert table.timeouts.start_seconds > 0
     assert {"starting", "listening", "failed"} <= {row.phase for row in table.phases}
 
 

@@ -115,7 +115,7 @@ def test_a_source_says_where() -> None:
 
 
 def test_lists_of_data_are_sorted() -> None:
-    assert list_data("environments", ".toml") == ("llamacpp", "supervisord")
+    assert list_data("environments", ".toml") == ("guard", "llamacpp", "supervisord")
 
 
 # Structure: strict about keys and types

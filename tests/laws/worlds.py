@@ -10,18 +10,20 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from stoker.commands.assemble import plan_generation
 from stoker.commands.converge import converge, recover
-from stoker.commands.resolve import plan_generation
 from stoker.commands.service import (
     _files_to_go,
     _plan_settled,
 )
 from stoker.commands.world import World
+from stoker.guard.words import GuardStatus
 from stoker.model.contract import Exchange, Request
+from stoker.model.document import render_document
 from stoker.model.event import Event
 from stoker.model.generation import Generation
-from stoker.model.launch import Launch, Readiness, SecretFile, Service
-from stoker.model.layout import api_key_path
+from stoker.model.launch import Launch, Readiness, SecretFile, Service, Timing
+from stoker.model.layout import api_key_path, guard_status_path, work_folder
 from stoker.model.plan import Folders, Plan
 from stoker.model.units import digest_text
 from stoker.planning.desired import next_generation, restored_generation
@@ -34,7 +36,7 @@ from tests.fakes.engine_replies import (
     write_events,
 )
 from tests.fakes.host import Crash, MemoryHost
-from tests.fakes.supervisor import FakeSupervisor
+from tests.fakes.supervisor import FakeSupervisor, Running
 
 NAME = "law"
 STATE = "/var/lib/stoker"
@@ -103,6 +105,7 @@ class Machine:
     def __init__(self) -> None:
         self.host = MemoryHost(user="root", users=("root", "nobody"))
         self.supervisor = FakeSupervisor(self.host, f"{STATE}/supervisor", home=STATE)
+        self.supervisor.has_begun = self._guard
         self.clock = FakeClock()
         self.broken: set[str] = set()
         self.host.put(KEY_FILE, "secret-1\n", mode=0o600)
@@ -139,6 +142,23 @@ class Machine:
         self._effects_left = -1
         return was_killed
 
+    def _guard(self, name: str, running: Running) -> None:
+        """What the guard of a process does at once: it calls the engine ready."""
+        status = GuardStatus(
+            name=name,
+            digest=running.digest,
+            phase="ready",
+            percent=None,
+            left_seconds=None,
+            since_seconds=self.clock.now_seconds(),
+            verified=running.digest not in self.broken,
+            text="ready",
+            pid=running.pid + 1,
+            process="",
+            guard=running.process,
+        )
+        self.host.put(guard_status_path(FOLDERS, name), render_document(status))
+
     def _burn(self, moment: str, effect: str) -> None:
         if self._effects_left > 0:
             self._effects_left -= 1
@@ -148,7 +168,7 @@ class Machine:
     def look(self) -> dict[str, object]:
         """The state that a law compares: files but for journals and results, and what runs."""
         private = (f"{STATE}/runs", f"{STATE}/state.json", f"{STATE}/lock")
-        results = ("verification.json", "starts.json")
+        results = ("verification.json", "starts.json", "status.json")
         files = {
             path: rest
             for path, (kind, *rest) in self.host.snapshot().items()
@@ -175,12 +195,12 @@ def make_generation(world: World, variant: str, *, has_key: bool = True) -> Gene
         name=NAME,
         digest=digest_text(f"{variant} {has_key}"),
         argv=launch.argv,
-        directory="/",
+        directory=work_folder(FOLDERS, NAME),
         user="nobody",
         log_path=f"{STATE}/logs/{NAME}.log",
         restart="on-failure",
         on_boot=True,
-        stop_timeout_seconds=5,
+        timing=Timing(stop_seconds=5),
         supervisor="fake",
     )
     return next_generation(

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -16,6 +17,8 @@ from hypothesis import strategies as st
 from stoker.errors import StateError
 from stoker.model.document import parse_document, render_document, render_line
 from stoker.model.facts import Facts, Observation
+from stoker.model.generation import Generation
+from stoker.model.launch import Timing
 from stoker.model.plan import Image, Plan
 from stoker.model.run import Entry
 
@@ -41,7 +44,7 @@ def test_what_is_written_reads_back_as_itself(kind: type, data: st.DataObject) -
 
 def test_the_values_that_the_state_folder_holds_are_all_tried() -> None:
     schemas = [kind.SCHEMA for kind in CLASSES if hasattr(kind, "SCHEMA")]
-    assert {"plan/1", "facts/1", "entry/1", "verification/1", "launch/1"} <= set(schemas)
+    assert {"plan/2", "facts/1", "entry/1", "verification/1", "launch/2"} <= set(schemas)
     assert len(schemas) == len(set(schemas))
 
 
@@ -163,6 +166,13 @@ MIGRATIONS = {
 def test_older_documents_become_what_is_known_now(document: dict[str, Any]) -> None:
     furnace = parse_document(json.dumps(document), Furnace, migrations=MIGRATIONS)
     assert furnace == Furnace(name="big", heat_kelvin=1273.15)
+
+
+def test_a_generation_of_the_first_stoker_is_read() -> None:
+    text = (Path(__file__).parent / "documents" / "generation-1.json").read_text()
+    generation = parse_document(text, Generation)
+    assert generation.service.timing == Timing(stop_seconds=5)
+    assert parse_document(render_document(generation), Generation) == generation
 
 
 def test_a_gap_in_the_migrations_is_an_error() -> None:

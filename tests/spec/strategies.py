@@ -125,7 +125,14 @@ engines = st.builds(
     settings=st.dictionaries(
         setting_names, scalars | st.lists(scalars, max_size=3) | st.none(), max_size=4
     ),
-    env=st.dictionaries(environment_names, texts, max_size=3),
+    env=st.dictionaries(
+        environment_names.filter(lambda name: len(name) % 2 == 0), texts, max_size=3
+    ),
+    secret_env=st.dictionaries(
+        environment_names.filter(lambda name: len(name) % 2),
+        st.just("/etc/stoker/token"),
+        max_size=2,
+    ),
 )
 
 gpus = (
@@ -163,6 +170,7 @@ services = set_fields(
     on_boot=st.booleans(),
     restart=st.sampled_from(("on-failure", "always", "never")),
     start_timeout_seconds=st.none() | st.integers(1, 86400),
+    stall_timeout_seconds=st.none() | st.integers(1, 86400),
 )
 
 #: Text that may be written as a block below its key.

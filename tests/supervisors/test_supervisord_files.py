@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stoker.errors import SupervisorError
-from stoker.model.launch import Service
+from stoker.model.launch import Service, Timing
 from stoker.supervisors.supervisord_files import (
     SupervisordLayout,
     parse_stop_seconds,
@@ -191,7 +191,11 @@ def test_a_refusal_does_not_tell_the_value(layout: SupervisordLayout) -> None:
 
 def test_options_are_read_as_they_are_meant(read: Read, layout: SupervisordLayout) -> None:
     service = service_with(
-        layout, directory="/srv/a % b", user="root", stop_timeout_seconds=42, argv=("/bin/x",)
+        layout,
+        directory="/srv/a % b",
+        user="root",
+        timing=Timing(stop_seconds=42),
+        argv=("/bin/x",),
     )
     answer = read(service)
     assert answer["warnings"] == []
@@ -218,7 +222,7 @@ def test_options_are_read_as_they_are_meant(read: Read, layout: SupervisordLayou
             "log_backups": 3,
         }.items()
     )
-    assert program["exitcodes"] == [0]
+    assert program["exitcodes"] == [0, 2, 126, 127]
 
 
 @pytest.mark.parametrize(
@@ -275,7 +279,7 @@ def test_a_folder_that_cannot_be_said_is_refused(layout: SupervisordLayout, fold
 
 @pytest.mark.parametrize("seconds", [0, 1, 600])
 def test_the_stop_timeout_is_found_again(layout: SupervisordLayout, seconds: int) -> None:
-    service = service_with(layout, stop_timeout_seconds=seconds, env={"A": "stopwaitsecs=7"})
+    service = service_with(layout, timing=Timing(stop_seconds=seconds), env={"A": "stopwaitsecs=7"})
     assert parse_stop_seconds(rendered(service, layout)) == seconds
     assert parse_stop_seconds("") is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from stoker.hosts.local import LocalHost
-from stoker.model.launch import Service, ServicePhase, ServiceState
+from stoker.model.launch import Service, ServicePhase, ServiceState, Timing
 from stoker.ports import Host, Supervisor
 from stoker.supervisors.supervisord import (
     SupervisordLayout,
@@ -42,6 +43,8 @@ class World(Protocol):
     supervisor: Supervisor
     host: Host
     logs: str
+    #: A folder that is not there, where a service may have its own.
+    place: str
 
     def arrange(self, service: Service) -> None:
         """Let the service behave as its arguments say, where nothing really runs."""
@@ -67,6 +70,7 @@ class FakeWorld:
         self.host: Host = self.memory
         self.supervisor: Supervisor = self.fake
         self.logs = f"{self.fake.home}/logs"
+        self.place = "/opt/services"
 
     def arrange(self, service: Service) -> None:
         is_missing = service.argv[0] != sys.executable
@@ -95,6 +99,7 @@ class SupervisordWorld:
         home.mkdir(mode=0o700)
         self.home = str(home)
         self.logs = f"{home}/logs"
+        self.place = f"{folder}/services"
         self.host: Host = LocalHost()
         self.layout = SupervisordLayout(
             home=self.home,
@@ -167,6 +172,8 @@ class SystemdWorld:
         home.mkdir(mode=0o700, exist_ok=True)
         self.home = str(home)
         self.logs = f"{home}/logs"
+        # Services have a /tmp of their own.
+        self.place = f"{Path.home()}/services-{os.getpid()}"
         self.host: Host = LocalHost()
         self.layout = self._layout()
         self.systemd = self.adapter()
@@ -223,8 +230,11 @@ class SystemdWorld:
             self.systemctl("stop", *units)
         for unit in units:
             Path(self.layout.unit_folder, unit).unlink()
+        for drop_in in Path(self.layout.unit_folder).glob("stoker-*.service.d"):
+            shutil.rmtree(drop_in)
         self.supervisor.reload()
         self.systemctl("reset-failed")
+        shutil.rmtree(self.place, ignore_errors=True)
 
 
 class RealClock:
@@ -252,7 +262,7 @@ def make_service(name: str, *words: str, **changes: Any) -> Service:
         "log_path": "",
         "restart": "on-failure",
         "on_boot": True,
-        "stop_timeout_seconds": 1,
+        "timing": Timing(stop_seconds=1),
     }
     return Service(**{**fields, **changes})
 

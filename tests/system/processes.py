@@ -29,6 +29,15 @@ class Process:
         return os.stat(f"/proc/{self.pid}").st_uid
 
     @property
+    def parent(self) -> int:
+        """The pid of the process that it descends from; 0 when it has ended meanwhile."""
+        try:
+            text = Path(f"/proc/{self.pid}/stat").read_text("utf-8", "replace")
+        except (FileNotFoundError, ProcessLookupError):
+            return 0
+        return int(text.rpartition(")")[2].split()[1])
+
+    @property
     def published(self) -> str | None:
         """The first name in the engine's /v1/models; None if it does not answer."""
         port = self.argv[self.argv.index("--port") + 1]
@@ -48,9 +57,21 @@ class Process:
         return "\n".join([*self.argv, *variables, *links, maps])
 
 
-def find_engines(home: str) -> list[Process]:
-    """What carries the stamp of this state folder."""
+def find_stamped(home: str) -> list[Process]:
+    """What carries the stamp of this state folder: guards, their watchers and engines."""
     return [process for process in _all() if process.env.get("STOKER_HOME") == home]
+
+
+def find_engines(home: str) -> list[Process]:
+    """What was started by a guard of this state folder."""
+    return [process for process in find_stamped(home) if "STOKER_GUARD" in process.env]
+
+
+def find_guards(home: str) -> list[Process]:
+    """The guards of this state folder, without their watchers, which are forks of them."""
+    found = [process for process in find_stamped(home) if "stoker.guard" in process.argv]
+    pids = {process.pid for process in found}
+    return [process for process in found if process.parent not in pids]
 
 
 def find_daemons(home: str) -> list[Process]:

@@ -26,7 +26,14 @@ from stoker.commands.folders import choose_folders
 from stoker.model.facts import Plain
 from stoker.model.layout import api_key_path
 from stoker.spec import edit_deployment
-from tests.system.processes import Process, end, find_daemons, find_engines
+from tests.system.processes import (
+    Process,
+    end,
+    find_daemons,
+    find_engines,
+    find_guards,
+    find_stamped,
+)
 
 #: What the children get of our environment: how packages are reached, and where programs lie.
 PASSED = ("HOME", "PATH", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
@@ -38,7 +45,7 @@ DOWNLOAD_SECONDS = 1800.0
 
 #: Told to Stoker and to programs, but not in force: it may differ after a roll-back.
 _NOT_COMPARED = ("runs/", "plans/", "logs/", "facts.json", "state.json", "lock")
-_RESULTS = ("verification.json", "starts.json", "supervisord.log", "supervisord.pid")
+_RESULTS = ("verification.json", "starts.json", "supervisord.log", "supervisord.pid", "status.json")
 
 #: The smallest deployment that is verified: one thread, hardly any memory, half a second to load,
 #: and two promises to try.
@@ -232,8 +239,16 @@ class Stoker:
     # What runs.
 
     def engines(self) -> list[Process]:
-        """Processes with the stamps of this state folder."""
+        """The engines of this state folder."""
         return find_engines(str(self.state))
+
+    def guards(self) -> list[Process]:
+        """Their guards, which are the processes that a supervisor knows."""
+        return find_guards(str(self.state))
+
+    def stamped(self) -> list[Process]:
+        """All processes of its services."""
+        return find_stamped(str(self.state))
 
     def daemons(self) -> list[Process]:
         """The supervisord of this state folder, if it runs."""
@@ -242,7 +257,7 @@ class Stoker:
     def close(self) -> None:
         """End everything that runs for this state folder, and nothing else."""
         end(self.daemons)  # first, or it would start the engine again
-        end(self.engines)
+        end(self.stamped)
 
 
 def _is_passed(name: str) -> bool:

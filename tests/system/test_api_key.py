@@ -56,7 +56,7 @@ def test_only_the_key_opens_and_it_is_told_to_nobody(
 
 def assert_told_to_nobody(stoker: Stoker, key: str, said: list[Result]) -> None:
     """Not on a command line, in an environment, in anything that was printed or recorded."""
-    for process in (*stoker.engines(), *stoker.daemons()):
+    for process in (*stoker.stamped(), *stoker.daemons()):
         assert key not in " ".join(process.argv)
         assert key not in " ".join(process.env.values())
     for result in said:

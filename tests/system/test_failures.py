@@ -16,7 +16,7 @@ def test_first_engine_that_dies_leaves_nothing(stoker: Stoker, small: str) -> No
     assert f"{NAME} ended while it was starting" in error
     assert "Unsupported cache type: nonsense" in error
     assert "The host was rolled back" in error
-    assert not stoker.engines()
+    assert not stoker.stamped()
     assert not stoker.daemons()
     assert not stoker.is_interrupted()
     assert stoker.entries()[-1]["details"]["outcome"] == "rolled-back"

@@ -95,7 +95,7 @@ def test_strange_names(new_stoker: NewStoker, tmp_path: Path, small: str, *, nam
     place = Path(socket.replace("%%", "%"))
     assert place.is_socket()
     stoker.succeed("down")
-    assert not stoker.engines()
+    assert not stoker.stamped()
     assert not stoker.daemons()
     assert not place.exists()
 

@@ -5,25 +5,31 @@ from __future__ import annotations
 import pytest
 
 from tests.system.processes import kill
-from tests.system.runner import NAME, Stoker, wait_until
+from tests.system.runner import Stoker, wait_until
 
 
-def test_killed_engine_comes_back_unverified(running: Stoker, running_file: str) -> None:
+def test_killed_engine_comes_back_verified_by_its_guard(running: Stoker, running_file: str) -> None:
     """Ready means verified, and that was another process."""
     (first,) = running.engines()
+    (guard,) = running.guards()
     kill(first.pid)
-    wait_until(lambda: running.status()["phase"] == "running")
+    wait_until(lambda: running.status()["pid"] not in (0, guard.pid))
+    wait_until(lambda: running.status()["verified"])
     one = running.status()
-    assert (one["phase"], one["verified"]) == ("running", False)
-    assert one["pid"] != first.pid
-    wait_until(lambda: running.look().published)
+    assert (one["phase"], one["pid"]) == ("ready", running.guards()[0].pid)
+    assert running.engines()[0].pid != first.pid
+    assert running.succeed("apply", running_file).stdout.count("nothing changed") == 1
 
-    planned = running.succeed("plan", running_file).stdout
-    assert f"> verify {NAME}" in planned
-    assert "> restart" not in planned
-    running.succeed("apply", running_file)
-    again = running.status()
-    assert (again["phase"], again["verified"], again["pid"]) == ("ready", True, one["pid"])
+
+def test_a_killed_guard_takes_its_engine_along(running: Stoker) -> None:
+    """And both come back: nothing may keep a GPU that nobody watches."""
+    (engine,) = running.engines()
+    (guard,) = running.guards()
+    kill(guard.pid)
+    wait_until(lambda: engine.pid not in {each.pid for each in running.engines()})
+    wait_until(lambda: running.status()["verified"])
+    assert running.status()["pid"] != guard.pid
+    assert len(running.engines()) == 1
 
 
 @pytest.mark.parametrize("verb", ["apply", "down"])
@@ -31,7 +37,8 @@ def test_killed_supervisord(running: Stoker, running_file: str, *, verb: str) ->
     """It leaves an engine behind that nobody holds."""
     before = running.look()
     (daemon,) = running.daemons()
-    (orphan,) = running.engines()
+    (orphan,) = running.guards()
+    left = {process.pid for process in running.stamped()}
     kill(daemon.pid)
     wait_until(lambda: not running.daemons())
     one = running.status()
@@ -40,12 +47,12 @@ def test_killed_supervisord(running: Stoker, running_file: str, *, verb: str) ->
     running.refuse(2, "verify")
 
     running.succeed(verb, *([running_file] if verb == "apply" else []))
-    assert orphan.pid not in {engine.pid for engine in running.engines()}
+    assert not left & {process.pid for process in running.stamped()}
     if verb == "apply":
         assert running.look() == before
         assert running.status()["verified"]
     else:
-        assert not running.engines()
+        assert not running.stamped()
         assert not running.daemons()
 
 

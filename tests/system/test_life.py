@@ -47,13 +47,13 @@ def test_from_apply_to_down(stoker: Stoker, small: str) -> None:
 
     # Stopped and started.
     assert f"{NAME} is stopped" in stoker.succeed("stop").stdout
-    assert not stoker.engines()
+    assert not stoker.stamped()
     stopped = stoker.status()
     assert (stopped["phase"], stopped["verified"], stopped["pid"]) == ("stopped", False, 0)
     assert "nothing had to change" in stoker.succeed("stop").stdout
     stoker.refuse(2, "verify")
     assert stoker.say("start")["run"] == stoker.runs()[-1]
-    assert stoker.status() == {**first, "pid": stoker.engines()[0].pid}
+    assert stoker.status() == {**first, "pid": stoker.guards()[0].pid}
 
     # Another definition: one restart, another generation, and back again.
     edit(small, {"serve.context_tokens": 512})
@@ -79,7 +79,7 @@ def test_from_apply_to_down(stoker: Stoker, small: str) -> None:
 
     # Gone, but for the weights and the records.
     assert "model files are kept" in stoker.succeed("down").stdout
-    assert not stoker.engines()
+    assert not stoker.stamped()
     assert not stoker.daemons()
     left = {path for path in stoker.state.rglob("*") if not path.is_dir()}
     names = {path.relative_to(stoker.state).as_posix() for path in left}

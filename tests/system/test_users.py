@@ -40,7 +40,7 @@ def test_service_is_unprivileged_and_apart(
     copy = stoker.key_copy().stat()
     assert (copy.st_mode & 0o7777, copy.st_uid) == (0o400, user_id)
     assert ask(stoker.status()["url"], key="a-key")[0] == 200
-    for process in (engine, *stoker.daemons()):
+    for process in (*stoker.stamped(), *stoker.daemons()):
         foreign = process.places().replace(str(stoker.state), "").splitlines()
         for place in (str(PROJECT), _place_of(package)):
             assert [line for line in foreign if place in line] == []
@@ -67,7 +67,7 @@ def unprivileged(new_stoker: NewStoker) -> Iterator[Stoker]:
 def test_nobody_serves_without_root(unprivileged: Stoker) -> None:
     file = write_small(unprivileged.place, {"service.user": None}, port=free_port())
     unprivileged.succeed("apply", file)
-    users = {process.user_id for process in (*unprivileged.engines(), *unprivileged.daemons())}
+    users = {process.user_id for process in (*unprivileged.stamped(), *unprivileged.daemons())}
     assert users == {pwd.getpwnam("nobody").pw_uid}
     assert ask(unprivileged.status()["url"])[0] == 200
     unprivileged.succeed("down")

@@ -34,6 +34,9 @@ _MARKER_NAME = "environment.json"
 _MARKER_SCHEMA = "environment/1"
 _DIGEST_CHARACTERS = 12
 
+#: The package that modules of our own belong to.
+_PACKAGE = "stoker"
+
 #: How an environment is laid out here. A change of that is another folder.
 _LAYOUT = 1
 
@@ -55,6 +58,8 @@ def digest_recipe(recipe: EnvironmentRecipe) -> str:
                 ],
                 "launchers": dict(recipe.launchers),
                 "self_test": list(recipe.self_test),
+                # Left out where there are none, so that environments of before keep their names.
+                **({"modules": dict(recipe.modules)} if recipe.modules else {}),
             }
         )
     )
@@ -170,6 +175,7 @@ def _fill(target: str, recipe: EnvironmentRecipe, *, interpreter: str, tools: To
     _create(target, interpreter, tools)
     _install(target, recipe, tools)
     _write_launchers(target, recipe, host)
+    _write_modules(target, recipe, tools)
     _refuse_ties(target, host)
     _test(target, recipe, tools)
     host.remove_tree(_workplace(target))
@@ -212,6 +218,24 @@ def _write_launchers(target: str, recipe: EnvironmentRecipe, host: Host) -> None
         files = render_launcher(path, program, interpreter=executable_in(target, "python"))
         for place, text in files.items():
             host.write_file(place, text.encode(), 0o755)
+
+
+def _write_modules(target: str, recipe: EnvironmentRecipe, tools: Tools) -> None:
+    """Put modules of our own beside the packages, compiled: services may not write there."""
+    if not recipe.modules:
+        return
+    libraries = posixpath.join(target, "lib")
+    (version,) = [name for name in tools.host.list_folder(libraries) if name.startswith("python")]
+    package = posixpath.join(libraries, version, "site-packages", _PACKAGE)
+    for name, text in recipe.modules.items():
+        tools.host.write_file(posixpath.join(package, name), text.encode(), 0o644)
+    argv = (executable_in(target, "python"), "-I", "-m", "compileall", "-q", package)
+    result = _run_step(target, argv, tools)
+    if result.exit_status != 0:
+        raise PreparationFailed(
+            f"{name_recipe(recipe)} cannot be compiled: {last_line(result.stdout)}",
+            "this Stoker is damaged, or the interpreter is older than it says; install it anew",
+        )
 
 
 def _refuse_ties(target: str, host: ReadableHost) -> None:

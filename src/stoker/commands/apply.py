@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stoker.commands.assemble import plan_deployment
 from stoker.commands.converge import Converged, converge, exclusive
+from stoker.commands.holders import parse_pids
 from stoker.commands.plan import looks_like_plan, read_file
-from stoker.commands.resolve import plan_deployment, resolve
+from stoker.commands.resolve import resolve
 from stoker.commands.supervising import using_wanted
 from stoker.commands.world import World
 from stoker.contract.completion import QUESTION
@@ -34,24 +37,33 @@ class Applied:
     key_file: str
 
 
-def apply_file(world: World, path: str) -> Applied:
+def apply_file(world: World, path: str, *, end_holders: Sequence[int] = ()) -> Applied:
     """Apply a deployment file, or a saved plan if the file is one.
 
-    Raises SpecError, Blocked, StalePlan, LockHeld, ApplyFailed or RollbackFailed.
+    ``end_holders`` are processes to be ended before the start. Raises SpecError, UsageError,
+    Blocked, StalePlan, LockHeld, ApplyFailed or RollbackFailed.
     """
     text = read_file(path)
     if looks_like_plan(text):
+        if end_holders:
+            raise UsageError(
+                f"{path} is a saved plan, which says already whom it ends",
+                "make a new one with `stoker plan FILE --end-holders PID`",
+            )
         return apply_plan(world, parse_plan(text, path))
-    return apply_text(world, text, path)
+    return apply_text(world, text, path, end_holders=end_holders)
 
 
-def apply_text(world: World, text: str, origin: str) -> Applied:
-    """Apply the text of a deployment file."""
+def apply_text(
+    world: World, text: str, origin: str, *, end_holders: Sequence[int] = ()
+) -> Applied:
+    """Apply the text of a deployment file; ``end_holders`` as for :func:`apply_file`."""
     deployment = parse_deployment(text, origin, engine_kinds=engine_kinds())
     chosen = using_wanted(world, deployment)  # a wrong file needs no lock
 
     def make_plan() -> Plan:
-        return plan_deployment(chosen, resolve(chosen, text, origin), origin=origin)
+        resolved = resolve(chosen, text, origin)
+        return plan_deployment(chosen, resolved, origin=origin, end_holders=end_holders)
 
     with exclusive(chosen, "apply"):
         return _report(chosen, converge(chosen, make_plan))
@@ -65,9 +77,16 @@ def apply_plan(world: World, plan: Plan) -> Applied:
     _check_file(origin, source)
     deployment = parse_deployment(source, origin, engine_kinds=engine_kinds())
     chosen = using_wanted(world, deployment)
+    pids = parse_pids(plan.origin.get("end_holders"))
 
     def make_plan() -> Plan:
-        return plan_deployment(chosen, resolve(chosen, source, origin), origin=origin)
+        resolved = resolve(chosen, source, origin)
+        try:
+            return plan_deployment(chosen, resolved, origin=origin, end_holders=pids)
+        except UsageError as error:
+            if not pids:
+                raise
+            raise StalePlan([error.summary]) from error
 
     with exclusive(chosen, "apply"):
         return _report(chosen, converge(chosen, make_plan, expected=plan))

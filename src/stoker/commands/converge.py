@@ -24,11 +24,12 @@ from stoker.apply.journal import (
     unfinished_runs,
 )
 from stoker.apply.lock import hold_lock
+from stoker.commands.assemble import observe_actual
 from stoker.commands.forget import forget_deployment
+from stoker.commands.holders import end_named, freeing
 from stoker.commands.log_marks import LogMarks
 from stoker.commands.prepare import prepare
 from stoker.commands.ready import verify_service
-from stoker.commands.resolve import observe_actual
 from stoker.commands.supervising import DEFAULT_KIND, using
 from stoker.commands.world import World
 from stoker.errors import Blocked, NoSpace, StalePlan
@@ -126,6 +127,8 @@ def _tools(world: World) -> Tools:
         is_secret=lambda path: is_secret(world.folders, path),
         digest_secret=world.digest_secret(),
         before_start=marks.mark,
+        freeing=lambda activation: freeing(world, activation),
+        end_named=lambda activation, ended: end_named(world, activation, ended),
         verify=lambda name: verify_service(world, name, marks.lines_since),
         forget=lambda name: forget_deployment(world, name),
     )

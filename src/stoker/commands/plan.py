@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.commands.assemble import plan_deployment
 from stoker.commands.folders import absolute_path
-from stoker.commands.resolve import plan_deployment, resolve
+from stoker.commands.resolve import resolve
 from stoker.commands.supervising import using_wanted
 from stoker.commands.world import World
 from stoker.errors import HostError, StateError, UsageError
@@ -29,15 +31,18 @@ class Planned:
     path: str
 
 
-def plan_file(world: World, path: str) -> Planned:
-    """Plan a deployment file and save the plan. Raises SpecError, UsageError or StateError."""
+def plan_file(world: World, path: str, *, end_holders: Sequence[int] = ()) -> Planned:
+    """Plan a deployment file and save the plan. Raises SpecError, UsageError or StateError.
+
+    ``end_holders`` are processes to be ended before the start.
+    """
     world.open_state()
     text = read_file(path)
     if looks_like_plan(text):
         raise UsageError(f"{path} is a saved plan already", f"`stoker apply {path}` does it")
     world = using_wanted(world, parse_deployment(text, path, engine_kinds=engine_kinds()))
     resolved = resolve(world, text, path)
-    plan = plan_deployment(world, resolved, origin=path)
+    plan = plan_deployment(world, resolved, origin=path, end_holders=end_holders)
     return Planned(plan=plan, path=_save(world, resolved.facts, plan))
 
 

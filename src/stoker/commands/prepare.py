@@ -6,6 +6,7 @@ Nothing here disturbs what runs; each part can be interrupted and done again.
 from __future__ import annotations
 
 from stoker.builds.environment import choose_interpreter, make_environment
+from stoker.commands.guarding import ENVIRONMENT, guard_recipe
 from stoker.commands.world import World
 from stoker.errors import PreparationFailed
 from stoker.knowledge.engines import (
@@ -75,7 +76,9 @@ def child_environment(world: World) -> dict[str, str]:
 
 
 def find_recipe(world: World, name: str) -> EnvironmentRecipe:
-    """The recipe with this name: an engine's embedded build or the supervisor's own."""
+    """The recipe with this name: the guard's, an engine's embedded build, the supervisor's own."""
+    if name == ENVIRONMENT:
+        return guard_recipe()
     for kind in engine_kinds():
         recipe = load_engine_table(kind).embedded
         if recipe.name == name:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from stoker.apply.observe import read_secret
-from stoker.apply.wait import Progress, Watched, wait_loaded
-from stoker.commands.resolve import require_current
+from stoker.apply.wait import Progress, Watched, wait_loaded, wait_ready
+from stoker.commands.assemble import require_current
+from stoker.commands.guarding import is_verified_by, read_guard
 from stoker.commands.world import World
 from stoker.contract.run import verify
 from stoker.endpoints.limited import LimitedEndpoint
@@ -19,37 +20,34 @@ from stoker.engines.phases import read_phase
 from stoker.errors import ContractFailed, SupervisorError
 from stoker.knowledge.engines import load_engine_table
 from stoker.model.contract import Request, Verdict, Verification
-from stoker.model.generation import Generation, Start
+from stoker.model.generation import Generation
 from stoker.model.launch import ServiceState
 from stoker.ports import Endpoint
-from stoker.state.documents import add_start, read_starts, write_verification
+from stoker.state.documents import read_starts, write_verification
+
+#: The guard tries the contract at the same time, again after ten seconds where it was too early.
+READY_SECONDS = 180.0
 
 
 def verify_service(
     world: World, name: str, lines_since_start: Callable[[str], Sequence[str]]
 ) -> Verification:
-    """Wait for the engine, verify it, keep the result. Raises StokerError if it never passes."""
+    """Wait for the engine, verify it, keep the result. Raises StokerError if it never passes.
+
+    The contract is tried here although the guard tries it as well: what is kept must not rest on
+    a file that the service may write. Ready it is when both say so.
+    """
     generation = require_current(world, name)
     endpoint = connect(world, generation)
     expected = read_starts(world.host, world.folders, name).expected_seconds(generation.model)
-    began = world.clock.monotonic_seconds()
+    watched = _watch(world, generation, endpoint, lambda: lines_since_start(name))
     state = wait_loaded(
-        _watch(world, generation, endpoint, lambda: lines_since_start(name)),
-        clock=world.clock,
-        reporter=world.reporter,
-        timeout_seconds=generation.launch.readiness.timeout_seconds,
-        expected_seconds=expected,
+        watched, clock=world.clock, reporter=world.reporter, expected_seconds=expected
     )
     verification = try_contract(world, generation, endpoint, state=state, level="quick")
     if not verification.has_passed:
         raise ContractFailed(describe_failure(verification))
-    start = Start(
-        digest=state.digest,
-        model=generation.model,
-        seconds=round(world.clock.monotonic_seconds() - began, 2),
-        at_seconds=world.clock.now_seconds(),
-    )
-    add_start(world.host, world.folders, name, start)
+    wait_ready(watched, state.process, clock=world.clock, timeout_seconds=READY_SECONDS)
     return verification
 
 
@@ -57,7 +55,7 @@ def connect(world: World, generation: Generation) -> Endpoint:
     """The endpoint of a generation, with its key. Raises HostError if the key is unreadable."""
     launch = generation.launch
     key = None
-    for secret in launch.secrets:
+    for secret in (each for each in launch.secrets if not each.variable):
         text = read_secret(world.host, secret.path).decode("utf-8", "replace")
         key = next((line.strip() for line in text.splitlines() if line.strip()), None)
     return world.connect(launch.host, launch.port, key)
@@ -119,20 +117,31 @@ def _watch(
     read_log: Callable[[], Sequence[str]],
 ) -> Watched:
     name, launch = generation.name, generation.launch
-    table = load_engine_table(launch.engine)
 
-    def progress(lines: Sequence[str]) -> Progress:
-        phase = read_phase(lines, table)
-        return Progress(title=phase.title, fraction=phase.fraction)
+    def progress(state: ServiceState) -> Progress:
+        guard = read_guard(world, state)
+        if guard is None:
+            return Progress(title="starting")
+        if guard.percent is None:
+            return Progress(title=guard.text)
+        # Whoever shows a fraction says it in figures himself.
+        title = guard.text.replace(f" {guard.percent} %", "", 1)
+        return Progress(title=title, fraction=guard.percent / 100)
 
-    def is_ready() -> bool:
+    def is_loaded() -> bool:
         request = Request(method="GET", path=launch.readiness.path, timeout_seconds=2.0)
         return endpoint.exchange(request).status == 200
+
+    def explain(lines: Sequence[str]) -> str:
+        phase = read_phase(lines, load_engine_table(launch.engine))
+        return phase.title if phase.phase == "failed" else ""
 
     return Watched(
         name=name,
         state=lambda: world.supervisor.state(name),
         read_log=read_log,
         progress=progress,
-        is_ready=is_ready,
+        is_loaded=is_loaded,
+        is_verified=lambda state: is_verified_by(read_guard(world, state)),
+        explain=explain,
     )

@@ -1,61 +1,44 @@
-"""From a deployment file to everything that a plan is made of.
+"""From a deployment file to a launch on this machine.
 
-Shared by plan, apply and rollback: reads the file, observes the machine, resolves the launch,
-judges the rules and looks at what is actually there. Writes nothing.
+Shared by plan, apply and rollback: reads the file, observes the machine and resolves the launch.
+Writes nothing.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from stoker import __version__
-from stoker.apply.observe import observe_files, secret_digests
 from stoker.builds.environment import environment_path, executable_in, plan_environment
+from stoker.commands.guarding import (
+    guard_recipe,
+)
 from stoker.commands.trust import check_data_folders
 from stoker.commands.world import World
 from stoker.contract.run import select_checks
 from stoker.engines import build_launch
-from stoker.errors import HostError, StateError
-from stoker.knowledge.derive import build_tree
+from stoker.knowledge.derived.devices import may_use_gpus
 from stoker.knowledge.engines import (
     engine_kinds,
     find_environment,
     load_engine_table,
     load_model_packages,
 )
-from stoker.knowledge.rules import evaluate_rules, load_rules
 from stoker.model.deployment import Deployment, ModelReference
 from stoker.model.engine_table import EngineTable, Place
-from stoker.model.facts import Facts, Plain, Target, read_path
-from stoker.model.finding import Finding
-from stoker.model.generation import Generation
-from stoker.model.launch import Launch, Service, ServicePhase
-from stoker.model.layout import api_key_path, is_secret
-from stoker.model.plan import Image, Plan, Preparation
-from stoker.planning.activations import Wanted, plan_activations
-from stoker.planning.actual import Actual
-from stoker.planning.changes import plan_changes
-from stoker.planning.desired import build_service, desired_files, next_generation
-from stoker.planning.explain import explain_files
-from stoker.planning.plan import plan_id
+from stoker.model.facts import Facts, Target
+from stoker.model.launch import Launch, SecretFile
+from stoker.model.layout import api_key_path, secret_variable_path
+from stoker.model.plan import Folders, Preparation
 from stoker.probes.observe import find_probes, observe
 from stoker.spec import parse_deployment
-from stoker.state.documents import (
-    list_deployments,
-    list_generations,
-    read_current,
-    read_starts,
-    read_verification,
-)
 from stoker.weights.plan import model_identity, model_path, plan_model
 
 #: Whom services run as when Stoker is root and the file names nobody: it exists everywhere and
 #: owns nothing.
 UNPRIVILEGED_USER = "nobody"
-#: Longer than any key; a larger file is something else.
-KEY_LIMIT_CHARACTERS = 4096
 #: The build of an engine that Stoker did not install.
 UNKNOWN_BUILD = "unknown"
 #: Probes that look at what a deployment names; without one they have nothing to look at.
@@ -85,17 +68,38 @@ def resolve(world: World, source: str, origin: str) -> Resolved:
     user = service_user(world, deployment)
     place = find_place(world, deployment, table)
     preparations = _plan_preparations(world, deployment, table)
-    facts = observe_machine(world, place=place, user=user, preparations=preparations)
+    facts = observe_machine(
+        world,
+        place=place,
+        user=user,
+        preparations=preparations,
+        uses_gpus=may_use_gpus(deployment, table),
+    )
     return Resolved(
         deployment=deployment,
         source=source,
         table=table,
         facts=facts,
-        launch=build_launch(deployment, facts, table, place),
+        launch=_with_secret_variables(
+            build_launch(deployment, facts, table, place), deployment, world.folders
+        ),
         user=user,
         model=_identity(world, deployment, facts),
         preparations=preparations,
     )
+
+
+def _with_secret_variables(launch: Launch, deployment: Deployment, folders: Folders) -> Launch:
+    """Secrets in variables are no engine's affair: the guard reads them for any."""
+    secrets = tuple(
+        SecretFile(
+            source_path=source_path,
+            path=secret_variable_path(folders, deployment.name, variable),
+            variable=variable,
+        )
+        for variable, source_path in deployment.engine.secret_env.items()
+    )
+    return replace(launch, secrets=(*launch.secrets, *secrets))
 
 
 def service_user(world: World, deployment: Deployment) -> str | None:
@@ -136,11 +140,13 @@ def observe_machine(
     place: Place | None,
     user: str | None,
     preparations: Sequence[Preparation] = (),
+    uses_gpus: bool = True,
 ) -> Facts:
     """What this plan can depend on, looking at this place.
 
     Starting every Python of the machine to ask its version takes longer than all the rest, so
     interpreters are looked at only where an environment is to be made, or nothing is planned.
+    Likewise all processes are looked through for holders of GPUs only where some are used.
     """
     folders = world.folders
     makes_one = any(preparation.kind == "environment" for preparation in preparations)
@@ -157,6 +163,7 @@ def observe_machine(
         ),
         command=_command_to_ask(place),
         user=user,
+        uses_gpus=uses_gpus,
     )
     return observe(
         world.host,
@@ -195,10 +202,9 @@ def _identity(world: World, deployment: Deployment, facts: Facts) -> str:
 def _plan_preparations(
     world: World, deployment: Deployment, table: EngineTable
 ) -> tuple[Preparation, ...]:
-    recipes = list(filter(None, [find_environment(world.supervisor.properties.kind)]))
+    planned: list[Preparation | None] = [*plan_keepers(world)]
     if deployment.engine.environment == "embedded":
-        recipes.append(table.embedded)
-    planned = [plan_environment(recipe, world.folders, world.host) for recipe in recipes]
+        planned.append(plan_environment(table.embedded, world.folders, world.host))
     for reference in filter(None, (deployment.model, deployment.draft)):
         packages = load_model_packages()
         planned.append(plan_model(reference, world.folders, packages, world.env, host=world.host))
@@ -206,239 +212,8 @@ def _plan_preparations(
     return tuple(unique.values())
 
 
-def observe_actual(world: World, name: str, paths: Mapping[str, Image | None]) -> Actual:
-    """What is there now: the files at these paths and the service."""
-    service = world.supervisor.state(name)
-    verification = read_verification(world.host, world.folders, name)
-    is_verified = (
-        verification is not None
-        and verification.has_passed
-        and bool(service.process)
-        and (verification.process, verification.digest) == (service.process, service.digest)
-    )
-    secrets = [path for path in paths if is_secret(world.folders, path)]
-    files = observe_files(
-        world.host, paths, me=world.me, secrets=secrets, digest_secret=world.digest_secret()
-    )
-    return Actual(
-        files=files,
-        service=service,
-        orphans=world.supervisor.find_orphans(name),
-        is_verified=is_verified,
-    )
-
-
-def definitions_of(world: World, service: Service) -> dict[str, Image]:
-    """The files by which the supervisor knows this service."""
-    return {**world.supervisor.render_shared(), **world.supervisor.render(service)}
-
-
-def files_of(world: World, generation: Generation) -> dict[str, Image | None]:
-    """The desired files of a generation, its secrets digested as the owner's files are now.
-
-    Raises HostError when a secret of the owner cannot be read.
-    """
-    sources = {secret.path: secret.source_path for secret in generation.launch.secrets}
-    return desired_files(
-        generation,
-        folders=world.folders,
-        definitions=definitions_of(world, generation.service),
-        secret_digests=secret_digests(world.host, sources, world.digest_secret()),
-    )
-
-
-def plan_generation(
-    world: World,
-    generation: Generation,
-    *,
-    verb: str,
-    preparations: Sequence[Preparation],
-    findings: Sequence[Finding],
-    origin: Mapping[str, str],
-) -> Plan:
-    """The plan that puts a generation in force and gets it running and verified."""
-    name, folders = generation.name, world.folders
-    desired = _desired_or_none(world, generation, findings)
-    world.supervisor.check_foreign(name)
-    current = read_current(world.host, folders, name)
-    if current is not None and desired:
-        gone = _paths_of(world, current) - desired.keys()
-        desired.update(dict.fromkeys(sorted(gone)))
-    actual = observe_actual(world, name, desired)
-    definitions = definitions_of(world, generation.service)
-    reasons = explain_files(generation, folders=folders, definitions=definitions)
-    changes = plan_changes(desired, actual.files, reasons)
-    activations = plan_activations(
-        name=name,
-        changes=changes,
-        definitions=definitions,
-        actual=actual,
-        wanted=Wanted(phase=ServicePhase.RUNNING, digest=generation.service.digest),
-        expected_seconds=read_starts(world.host, folders, name).expected_seconds(generation.model),
-    )
-    return Plan(
-        id=plan_id(changes=changes, activations=activations, preparations=preparations),
-        verb=verb,
-        host=world.host.name,
-        name=name,
-        deployment=generation.deployment,
-        launch=generation.launch,
-        preparations=tuple(preparations),
-        changes=changes,
-        activations=activations,
-        findings=tuple(findings),
-        service_before=actual.before(),
-        origin={**origin, "supervisor": world.supervisor.properties.kind},
-    )
-
-
-def _desired_or_none(
-    world: World, generation: Generation, findings: Sequence[Finding]
-) -> dict[str, Image | None]:
-    """The desired files; none where a secret cannot be read, which a finding then says."""
-    try:
-        return files_of(world, generation)
-    except HostError:
-        if any(finding.blocks for finding in findings):
-            return {}
-        raise
-
-
-def _paths_of(world: World, generation: Generation) -> set[str]:
-    """What a generation put on the host beside its record, which stays for later roll-backs."""
-    secrets = {secret.path for secret in generation.launch.secrets}
-    return secrets | world.supervisor.render(generation.service).keys()
-
-
-def plan_deployment(world: World, resolved: Resolved, *, origin: str) -> Plan:
-    """The plan for a resolved deployment."""
-    tree = knowledge_tree(world, resolved)
-    memory = read_path(tree, "derived.memory.line")
-    return plan_generation(
-        world,
-        generation_of(world, resolved),
-        verb="apply",
-        preparations=resolved.preparations,
-        findings=judge(tree, resolved.deployment),
-        origin={
-            "file": origin,
-            "source": resolved.source,
-            **({"memory": memory} if isinstance(memory, str) else {}),
-        },
-    )
-
-
-def generation_of(world: World, resolved: Resolved) -> Generation:
-    """The generation that this deployment would be: the current one if nothing differs."""
-    deployment, name = resolved.deployment, resolved.deployment.name
-    sources = {secret.path: secret.source_path for secret in resolved.launch.secrets}
-    try:
-        digests = secret_digests(world.host, sources, world.digest_secret())
-    except HostError:
-        # A key that cannot be read blocks the plan by a rule; until then it has no digest.
-        digests = dict.fromkeys(sources, "")
-    service = build_service(
-        deployment,
-        resolved.launch,
-        folders=world.folders,
-        user=resolved.user,
-        model=resolved.model,
-        secret_digests=digests,
-        supervisor=world.supervisor.properties.kind,
-    )
-    numbers = list_generations(world.host, world.folders, name)
-    return next_generation(
-        read_current(world.host, world.folders, name),
-        highest_number=max(numbers, default=0),
-        deployment=deployment.model_dump(mode="json"),
-        source=resolved.source,
-        launch=resolved.launch,
-        service=service,
-        model=resolved.model,
-    )
-
-
-def judge(tree: Mapping[str, Plain], deployment: Deployment) -> tuple[Finding, ...]:
-    """The findings at the plan stage; ``tree`` is that of :func:`knowledge_tree`."""
-    return evaluate_rules(load_rules(), tree, stage="plan", accept=frozenset(deployment.accept))
-
-
-def knowledge_tree(world: World, resolved: Resolved) -> dict[str, Plain]:
-    """Everything that rules may ask about."""
-    name = resolved.deployment.name
-    service = world.supervisor.state(name)
-    orphans = world.supervisor.find_orphans(name)
-    return build_tree(
-        deployment=resolved.deployment,
-        facts=resolved.facts,
-        launch=resolved.launch,
-        table=resolved.table,
-        preparations=resolved.preparations,
-        own_pids=frozenset({service.pid, *(orphan.pid for orphan in orphans)} - {0}),
-        services=_pids_of_others(world, name),
-        key_file=_key_file_facts(world, resolved.deployment),
-        supervisor=world.supervisor.properties,
-        user=resolved.user or world.me,
-        me=world.me,
-        folders=world.folders,
-    )
-
-
-def _pids_of_others(world: World, name: str) -> dict[int, str]:
-    """The processes of this Stoker's other deployments, by pid."""
-    pids = {}
-    for other in list_deployments(world.host, world.folders):
-        current = read_current(world.host, world.folders, other) if other != name else None
-        supervisor = world.supervisors.get(current.service.supervisor) if current else None
-        if supervisor is not None and (pid := supervisor.state(other).pid):
-            pids[pid] = other
-    return pids
-
-
-def _key_file_facts(world: World, deployment: Deployment) -> dict[str, Plain] | None:
-    path = deployment.serve.api_key_file
-    if path is None:
-        return None
-    try:
-        stat = world.host.stat(path)
-        if stat is None or stat.kind != "file":
-            return {"exists": False}
-        text = world.host.read_text(path, 1 << 16)
-    except HostError as error:
-        return {"exists": False, "reason": error.summary}
-    lines = [line for line in text.splitlines() if line.strip()]
-    return {
-        "exists": True,
-        "mode": stat.mode,
-        "is_empty": not lines,
-        "line_count": len(lines),
-        "flaw": key_flaw(text),
-    }
-
-
-def key_flaw(text: str) -> str:
-    """Why a key cannot be used as it stands, empty if it can.
-
-    Engines take the bytes of a line for the key, and HTTP carries visible ASCII alone.
-    """
-    if len(text) > KEY_LIMIT_CHARACTERS:
-        return f"it is longer than {KEY_LIMIT_CHARACTERS} characters"
-    if "\r" in text:
-        return "its lines end in CR LF, and the CR would be part of the key"
-    for line in filter(None, text.split("\n")):
-        if line != line.strip():
-            return "there are blanks around the key"
-        if not all(33 <= ord(character) <= 126 for character in line):
-            return "it holds characters that are not visible ASCII (a byte order mark, perhaps)"
-    return ""
-
-
-def require_current(world: World, name: str) -> Generation:
-    """The generation in force. Raises StateError if the state folder has lost it."""
-    generation = read_current(world.host, world.folders, name)
-    if generation is None:
-        raise StateError(
-            f"{name} has no generation in force",
-            "apply its deployment file again; `stoker status` lists what is known",
-        )
-    return generation
+def plan_keepers(world: World) -> tuple[Preparation, ...]:
+    """What any service needs beside its engine: the guard, and a supervisor if it is ours."""
+    recipes = filter(None, [guard_recipe(), find_environment(world.supervisor.properties.kind)])
+    planned = (plan_environment(recipe, world.folders, world.host) for recipe in recipes)
+    return tuple(filter(None, planned))

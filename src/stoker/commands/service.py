@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from stoker.commands.converge import Converged, converge, exclusive
-from stoker.commands.resolve import (
-    Resolved,
+from stoker.commands.assemble import (
     definitions_of,
-    find_place,
-    judge,
-    knowledge_tree,
     observe_actual,
-    observe_machine,
     plan_generation,
     require_current,
+)
+from stoker.commands.converge import Converged, converge, exclusive
+from stoker.commands.guarding import guard_files, guarded
+from stoker.commands.holders import judge_without
+from stoker.commands.judge import judge
+from stoker.commands.resolve import (
+    Resolved,
+    find_place,
+    observe_machine,
+    plan_keepers,
     service_user,
 )
 from stoker.commands.supervising import using_supervisor_of
 from stoker.commands.world import World
 from stoker.errors import StateError, UsageError
+from stoker.knowledge.derived.devices import may_use_gpus
 from stoker.knowledge.engines import load_engine_table
 from stoker.model.deployment import Deployment
 from stoker.model.generation import Generation
@@ -40,12 +45,20 @@ from stoker.state.documents import (
 from stoker.state.folder import check_state_folder
 
 
-def start_deployment(world: World, name: str | None) -> Converged:
-    """Get the generation in force running and verified."""
+def start_deployment(
+    world: World, name: str | None, *, end_holders: Sequence[int] = ()
+) -> Converged:
+    """Get the generation in force running and verified.
+
+    ``end_holders`` are processes to be ended before the start.
+    """
     with _exclusive_for(world, name, verb="start") as (world, chosen):
-        return converge(
-            world, lambda: _plan_known(world, require_current(world, chosen), verb="start")
-        )
+
+        def make_plan() -> Plan:
+            current = require_current(world, chosen)
+            return _plan_known(world, current, verb="start", end_holders=end_holders)
+
+        return converge(world, make_plan)
 
 
 def rollback_deployment(world: World, name: str | None, number: int | None) -> Converged:
@@ -88,7 +101,9 @@ def _exclusive_for(world: World, name: str | None, *, verb: str) -> Iterator[tup
         yield using_supervisor_of(world, chosen), chosen
 
 
-def _plan_known(world: World, generation: Generation, *, verb: str) -> Plan:
+def _plan_known(
+    world: World, generation: Generation, *, verb: str, end_holders: Sequence[int] = ()
+) -> Plan:
     command = next(iter(generation.launch.argv), "a command")
     if world.host.stat(command) is None:
         raise StateError(
@@ -97,13 +112,15 @@ def _plan_known(world: World, generation: Generation, *, verb: str) -> Plan:
             "apply its deployment file again to have it made anew",
         )
     resolved = _resolved_again(world, generation)
+    judged = judge_without(world, resolved, end_holders)
     return plan_generation(
         world,
         generation,
         verb=verb,
-        preparations=(),
-        findings=judge(knowledge_tree(world, resolved), resolved.deployment),
+        preparations=plan_keepers(world),
+        findings=judge(judged.tree, resolved.deployment),
         origin={"generation": str(generation.number)},
+        clearing=judged.clearing,
     )
 
 
@@ -117,7 +134,9 @@ def _resolved_again(world: World, generation: Generation) -> Resolved:
         deployment=deployment,
         source=generation.source,
         table=table,
-        facts=observe_machine(world, place=place, user=user),
+        facts=observe_machine(
+            world, place=place, user=user, uses_gpus=may_use_gpus(deployment, table)
+        ),
         launch=generation.launch,
         user=user,
         model=generation.model,
@@ -145,7 +164,8 @@ def _files_to_go(world: World, name: str) -> dict[str, Image | None]:
     """Every file that apply wrote for this deployment, the pointer first."""
     current = require_current(world, name)
     paths = [current_path(world.folders, name)]
-    paths += world.supervisor.render(current.service)
+    paths += world.supervisor.render(guarded(world, current))
+    paths += guard_files(world, current)
     if list_deployments(world.host, world.folders) == (name,):
         paths += world.supervisor.render_shared()
     numbers = list_generations(world.host, world.folders, name)
@@ -163,7 +183,7 @@ def _plan_settled(world: World, name: str, *, verb: str, files: Mapping[str, Ima
     activations = plan_activations(
         name=name,
         changes=changes,
-        definitions=definitions_of(world, current.service).keys(),
+        definitions=definitions_of(world, current).keys(),
         actual=actual,
         wanted=Wanted(phase=phase),
     )

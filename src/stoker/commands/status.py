@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from stoker.apply.journal import unfinished_runs
 from stoker.apply.lock import read_holder
+from stoker.commands.guarding import is_verified_by, read_guard
 from stoker.commands.supervising import using
 from stoker.commands.world import World
+from stoker.guard.words import GuardStatus
 from stoker.model.contract import Verification
 from stoker.model.generation import Generation
 from stoker.model.launch import ServicePhase, ServiceState
@@ -52,20 +54,21 @@ def _read_one(world: World, name: str) -> DeploymentStatus | None:
         return None
     supervisor = using(world, generation.service.supervisor).supervisor
     service = _with_orphans(supervisor, supervisor.state(name))
+    guard = read_guard(world, service)
     verification = read_verification(world.host, world.folders, name)
-    is_verified = covers(verification, service)
+    is_verified = is_verified_by(guard) or covers(verification, service)
     launch = generation.launch
     return DeploymentStatus(
         name=name,
         url=world.connect(launch.host, launch.port, None).url,
         model=launch.published_name,
-        phase=_phase(service, is_verified=is_verified),
+        phase=_phase(service, guard, is_verified=is_verified),
         verified=is_verified,
         generation=generation.number,
         weights=_reference(generation),
         engine=f"{launch.engine} {launch.engine_build}",
         pid=service.pid,
-        detail=service.detail,
+        detail=_detail(service, guard),
         drift=_drift(generation, service),
     )
 
@@ -89,10 +92,18 @@ def covers(verification: Verification | None, service: ServiceState) -> bool:
     )
 
 
-def _phase(service: ServiceState, *, is_verified: bool) -> str:
+def _phase(service: ServiceState, guard: GuardStatus | None, *, is_verified: bool) -> str:
+    """The guard knows best how far it has come; a supervisor without notifications does not."""
     if service.phase is ServicePhase.RUNNING:
-        return "ready" if is_verified else "running"
+        is_starting = guard is not None and not guard.verified
+        return "ready" if is_verified else "starting" if is_starting else "running"
     return _WORDS.get(service.phase, service.phase.value)
+
+
+def _detail(service: ServiceState, guard: GuardStatus | None) -> str:
+    if guard is None:
+        return service.detail
+    return "" if guard.text == "ready" else guard.text
 
 
 def _drift(generation: Generation, service: ServiceState) -> str:

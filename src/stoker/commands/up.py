@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stoker.commands.apply import Applied, apply_file, apply_text
 from stoker.commands.world import World
 from stoker.errors import UsageError
@@ -13,7 +15,9 @@ from stoker.state.folder import check_state_folder
 EMBEDDED_ORIGIN = "the embedded example"
 
 
-def up_deployment(world: World, file: str | None, *, port: int | None) -> Applied:
+def up_deployment(
+    world: World, file: str | None, *, port: int | None, end_holders: Sequence[int] = ()
+) -> Applied:
     """Apply ``file``, or the embedded example on ``port``. Raises like apply.
 
     Without a port the example stays where it is: a second `up` changes nothing.
@@ -23,10 +27,10 @@ def up_deployment(world: World, file: str | None, *, port: int | None) -> Applie
         port = port if port is not None else _port_in_force(world, text)
         if port is not None:
             text = edit_deployment(text, {"serve.port": port})
-        return apply_text(world, text, EMBEDDED_ORIGIN)
+        return apply_text(world, text, EMBEDDED_ORIGIN, end_holders=end_holders)
     if port is not None:
         raise UsageError("--port is for the embedded example alone", f"set serve.port in {file}")
-    return apply_file(world, file)
+    return apply_file(world, file, end_holders=end_holders)
 
 
 def _port_in_force(world: World, text: str) -> int | None:

@@ -7,9 +7,9 @@ import json
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from stoker.commands.assemble import require_current
 from stoker.commands.folders import absolute_path
 from stoker.commands.ready import connect, try_contract
-from stoker.commands.resolve import require_current
 from stoker.commands.supervising import using
 from stoker.commands.world import World
 from stoker.contract.run import discover_checks, verify

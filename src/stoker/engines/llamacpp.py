@@ -29,6 +29,7 @@ def build_launch(deployment: Deployment, facts: Facts, table: EngineTable, place
         layer_settings(deployment.engine, table.catalogue),
     ]
     settings = merge_layers(layers)
+    start_seconds = deployment.service.start_timeout_seconds or table.timeouts.start_seconds
     return Launch(
         engine=table.kind,
         engine_build=place.build,
@@ -39,10 +40,10 @@ def build_launch(deployment: Deployment, facts: Facts, table: EngineTable, place
         port=deployment.serve.port,
         published_name=deployment.published_name,
         readiness=Readiness(
-            path=table.readiness_path,
-            timeout_seconds=deployment.service.start_timeout_seconds or table.start_timeout_seconds,
+            path=table.liveness.readiness_path,
+            timeout_seconds=start_seconds,
         ),
-        stop_timeout_seconds=table.stop_timeout_seconds,
+        stop_timeout_seconds=table.timeouts.stop_seconds,
         settings=settings,
     )
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from stoker.contract.completion import ask, find_completion_flaw
 from stoker.contract.judgement import Judgement
 from stoker.contract.reply import find_reply_flaw
-from stoker.contract.run import verify
+from stoker.contract.run import ANSWER_CHECK, verify
 from stoker.endpoints.limited import LimitedEndpoint
 from stoker.guard.config import GuardConfig
 from stoker.guard.values import (
@@ -36,6 +36,9 @@ from stoker.ports import Clock, Endpoint
 
 #: What a server says that has too much to do (RFC 9110, RFC 6585).
 _BUSY_STATUSES = (429, 503)
+
+#: From here on a status says that the server failed, not the question (RFC 9110).
+_SERVER_ERROR = 500
 
 #: A line of Prometheus' text format, as far as a finite value stands in it.
 _SAMPLE = re.compile(
@@ -165,7 +168,19 @@ def _read_counters(config: GuardConfig, endpoint: Endpoint) -> Counters:
 def _ask_canary(config: GuardConfig, endpoint: Endpoint, max_tokens: int) -> CanaryResult:
     request = ask(config.server.published_name, max_tokens=max_tokens)
     timeout_seconds = config.canary.timeout_seconds
-    return judge_canary(endpoint.exchange(replace(request, timeout_seconds=timeout_seconds)))
+    exchange = endpoint.exchange(replace(request, timeout_seconds=timeout_seconds))
+    if config.require is not None and ANSWER_CHECK not in config.require:
+        return judge_reply(exchange)
+    return judge_canary(exchange)
+
+
+def judge_reply(exchange: Exchange) -> CanaryResult:
+    """Whether there was an answer at all, for a server that has not promised to answer chats."""
+    reply = sort_exchange(exchange)
+    if reply is Reply.ERROR and not exchange.error and exchange.status < _SERVER_ERROR:
+        return CanaryResult(reply=Reply.GOOD)
+    sentence = "" if reply is Reply.GOOD else exchange.error or f"HTTP {exchange.status}"
+    return CanaryResult(reply=reply, sentence=sentence)
 
 
 def judge_canary(exchange: Exchange) -> CanaryResult:

@@ -40,6 +40,15 @@ _SET_PARENT_DEATH_SIGNAL = 1
 _SET_NAME = 15
 _SET_CHILD_SUBREAPER = 36
 
+#: What a manager says to its main process alone (sd_notify(3), sd_watchdog_enabled(3),
+#: sd_listen_fds(3), systemd.exec(5)); an engine that took it for its own would speak for the guard.
+_MANAGER_TO_GUARD = frozenset(
+    {
+        *("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "SYSTEMD_EXEC_PID"),
+        *("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "FDSTORE"),
+    }
+)
+
 _WATCHER_NAME = b"stoker-watcher"
 #: What the guard says to the watcher when nothing is left.
 _ALL_GONE = b"."
@@ -65,16 +74,32 @@ class Child:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """The watcher's process, and the pipe whose closing it waits for."""
+    """The watcher's process, and the pipe whose closing it waits for.
+
+    ``guard`` is the identity of the guard that it watches.
+    """
 
     pid: int
     pipe: int
+    guard: str
 
 
-def start_engine(engine: Engine) -> Child:
+def choose_environment(
+    engine: Engine, inherited: Mapping[str, str], secrets: Mapping[str, str]
+) -> dict[str, str]:
+    """What the engine gets of the guard's own environment, and what comes over it. Pure.
+
+    ``secrets`` are the values of ``engine.secret_env``.
+    """
+    own = {name: value for name, value in inherited.items() if name not in _MANAGER_TO_GUARD}
+    return {**own, **engine.env, **secrets}
+
+
+def start_engine(engine: Engine, environment: Mapping[str, str]) -> Child:
     """Start the engine in a session of its own. Raises OSError if it cannot be executed.
 
-    The guard becomes the parent of every process that the engine leaves without one.
+    ``environment`` is the whole of it; the guard's stamp comes over it. The guard becomes the
+    parent of every process that the engine leaves without one.
     """
     guard = os.getpid()
     _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -82,7 +107,7 @@ def start_engine(engine: Engine) -> Child:
     try:
         process = subprocess.Popen(
             engine.argv,
-            env={**engine.env, STAMP: _identify(guard)},
+            env={**environment, STAMP: _identify(guard)},
             cwd=engine.directory,
             stdin=subprocess.DEVNULL,
             stdout=writing,
@@ -108,7 +133,7 @@ def start_watcher(child: Child) -> Watcher:
     pid = os.fork()
     if pid:
         os.close(reading)
-        return Watcher(pid=pid, pipe=writing)
+        return Watcher(pid=pid, pipe=writing, guard=stamp)
     try:
         _become_watcher(reading)
         if os.read(reading, 1) != _ALL_GONE:

@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
 
 from stoker.errors import UsageError
@@ -22,11 +22,17 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """The child: its argument vector, its whole environment and its working folder."""
+    """The child: its argument vector, its working folder and its environment.
+
+    It inherits the guard's own environment but what the manager says to the guard alone; ``env``
+    comes over that, for what would harm the guard itself. ``secret_env`` names for each variable
+    the file whose first line is its value.
+    """
 
     argv: tuple[str, ...]
-    env: Mapping[str, str]
     directory: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    secret_env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +70,25 @@ class Limits:
     ``start_timeout_seconds``: for so long new log lines alone count as progress; after it only
     what cannot be idle talk does (bytes read, a percentage that rises, a new phase).
     ``stop_timeout_seconds``: between TERM and KILL. ``verify_timeout_seconds``: for one trial of
-    the contract. ``expected_seconds``: how long earlier starts took, None if there were none.
+    the contract.
     """
 
     start_timeout_seconds: float
     stall_seconds: float
     stop_timeout_seconds: float
     verify_timeout_seconds: float = 120.0
-    expected_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """What the engine loads.
+
+    ``model`` identifies it, so that the guard knows which earlier starts were of the same.
+    ``paths`` are the files and folders whose size is what has to be read.
+    """
+
+    model: str = ""
+    paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +110,9 @@ class Canary:
 class GuardConfig:
     """Everything that one guard needs to know.
 
-    ``weight_paths`` are files and folders whose size is what has to be read. ``require`` names
-    the checks of the contract, None stands for all quick ones. ``status_path`` is the file that
-    tells supervisors without notifications how it stands, None for no such file.
+    ``require`` names the checks of the contract, None stands for all quick ones. ``status_path``
+    is the file that says how it stands, ``starts_path`` the one in which the guard remembers how
+    long starts took; None for no such file.
     """
 
     SCHEMA: ClassVar[str] = "guard/1"
@@ -107,9 +124,10 @@ class GuardConfig:
     limits: Limits
     canary: Canary
     phases: tuple[PhasePattern, ...] = ()
-    weight_paths: tuple[str, ...] = ()
+    weights: Weights = Weights()
     require: tuple[str, ...] | None = None
     status_path: str | None = None
+    starts_path: str | None = None
 
 
 def read_config(path: str) -> GuardConfig:
@@ -142,9 +160,10 @@ def parse_config(data: Plain) -> GuardConfig:
         limits=document.take("limits", _parse_limits),
         canary=document.take("canary", _parse_canary),
         phases=document.take("phases", _many(_parse_phase), ()),
-        weight_paths=document.take("weight_paths", _many(_text), ()),
+        weights=document.take("weights", _parse_weights, Weights()),
         require=document.take("require", _perhaps(_many(_text)), None),
         status_path=document.take("status_path", _perhaps(_text), None),
+        starts_path=document.take("starts_path", _perhaps(_text), None),
     )
     document.finish()
     return config
@@ -206,8 +225,9 @@ def _parse_engine(data: Plain, place: str) -> Engine:
     part = _Part(data, place)
     engine = Engine(
         argv=part.take("argv", _many(_text)),
-        env=part.take("env", _texts_by_name),
         directory=part.take("directory", _text),
+        env=part.take("env", _texts_by_name, {}),
+        secret_env=part.take("secret_env", _texts_by_name, {}),
     )
     part.finish()
     if not engine.argv:
@@ -235,10 +255,18 @@ def _parse_limits(data: Plain, place: str) -> Limits:
         stall_seconds=part.take("stall_seconds", _seconds),
         stop_timeout_seconds=part.take("stop_timeout_seconds", _seconds),
         verify_timeout_seconds=part.take("verify_timeout_seconds", _seconds, 120.0),
-        expected_seconds=part.take("expected_seconds", _perhaps(_seconds), None),
     )
     part.finish()
     return limits
+
+
+def _parse_weights(data: Plain, place: str) -> Weights:
+    part = _Part(data, place)
+    weights = Weights(
+        model=part.take("model", _text, ""), paths=part.take("paths", _many(_text), ())
+    )
+    part.finish()
+    return weights
 
 
 def _parse_canary(data: Plain, place: str) -> Canary:

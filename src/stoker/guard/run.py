@@ -24,6 +24,7 @@ from stoker.guard.asking import Question, WallClock, put_question, read_key
 from stoker.guard.child import (
     Child,
     Watcher,
+    choose_environment,
     kill_rest,
     read_bytes_read,
     reap,
@@ -37,6 +38,7 @@ from stoker.guard.decide import begin, step
 from stoker.guard.notify import Send, connect_manager
 from stoker.guard.output import pump
 from stoker.guard.progress import read_fraction
+from stoker.guard.starts import read_starts, remember_start
 from stoker.guard.status import write_status
 from stoker.guard.values import (
     Action,
@@ -61,6 +63,7 @@ from stoker.guard.words import (
     name_phase,
     phase_began_seconds,
 )
+from stoker.model.generation import Start, Starts
 from stoker.ports import Endpoint
 
 _STDOUT, _STDERR = 1, 2
@@ -103,6 +106,7 @@ class _Shell:
     inbox: SimpleQueue[Item]
     questions: SimpleQueue[Question] = field(default_factory=SimpleQueue)
     output: threading.Thread
+    starts: Starts
     bytes_at_seconds: float = 0.0
     status_at_seconds: float = 0.0
     shown: GuardStatus | None = None
@@ -114,10 +118,11 @@ def run_guard(config: GuardConfig) -> int:
     Raises UsageError, before anything is started, for a configuration that cannot be followed.
     """
     endpoint = _connect(config)
+    environment = choose_environment(config.engine, os.environ, _read_secrets(config))
     inbox: SimpleQueue[Item] = SimpleQueue()
     _listen(inbox)
     try:
-        child = start_engine(config.engine)
+        child = start_engine(config.engine, environment)
     except OSError as error:
         _say(config, f"the engine cannot be started: {error}")
         is_missing = isinstance(error, FileNotFoundError)
@@ -136,6 +141,16 @@ def _connect(config: GuardConfig) -> Endpoint:
     except OSError as error:
         raise UsageError(f"the API key cannot be read: {error}") from error
     return HttpEndpoint(server.host, server.port, api_key=key)
+
+
+def _read_secrets(config: GuardConfig) -> dict[str, str]:
+    secrets = {}
+    for name, path in config.engine.secret_env.items():
+        try:
+            secrets[name] = read_key(path) or ""
+        except OSError as error:
+            raise UsageError(f"the secret of {name} cannot be read: {error}") from error
+    return secrets
 
 
 def _listen(inbox: SimpleQueue[Item]) -> None:
@@ -157,11 +172,13 @@ def _prepare(config: GuardConfig, child: Child, inbox: SimpleQueue[Item]) -> _Sh
         if inbox.qsize() < _MOST_WAITING:
             inbox.put(Lines(lines=lines))
 
+    starts = read_starts(config.starts_path, config.name)
     rules = Rules(
         limits=config.limits,
         canary=config.canary,
         phases=config.phases,
-        weight_bytes=sum_weights(config.weight_paths),
+        weight_bytes=sum_weights(config.weights.paths),
+        expected_seconds=starts.expected_seconds(config.weights.model),
     )
     output = threading.Thread(target=pump, args=(child.output, _STDOUT, hear), daemon=True)
     return _Shell(
@@ -172,6 +189,7 @@ def _prepare(config: GuardConfig, child: Child, inbox: SimpleQueue[Item]) -> _Sh
         state=begin(rules, time.monotonic()),
         inbox=inbox,
         output=output,
+        starts=starts,
     )
 
 
@@ -188,11 +206,25 @@ def _answer(shell: _Shell, endpoint: Endpoint) -> None:
 def _run(shell: _Shell) -> int:
     while True:
         for observation in _observe(shell):
+            before = shell.state.mode
             shell.state, actions = step(shell.state, observation)
+            if shell.state.mode is Mode.READY and before is not Mode.READY:
+                _remember(shell)
             code = _carry_out(shell, actions)
             if code is not None:
                 return _leave(shell, code)
         _show(shell)
+
+
+def _remember(shell: _Shell) -> None:
+    state, config = shell.state, shell.config
+    start = Start(
+        digest=config.digest,
+        model=config.weights.model,
+        seconds=round(state.now_seconds - state.began_at_seconds, 2),
+        at_seconds=round(time.time(), 1),
+    )
+    remember_start(config.starts_path, shell.starts, start)
 
 
 def _observe(shell: _Shell) -> Iterator[Observation]:
@@ -297,6 +329,7 @@ def _status(shell: _Shell) -> GuardStatus:
         text=describe(state),
         pid=shell.child.pid,
         process=shell.child.process,
+        guard=shell.watcher.guard,
     )
 
 

@@ -18,10 +18,15 @@ _MODE = 0o644
 
 def write_status(path: str, status: GuardStatus) -> None:
     """Replace the document. Raises OSError if it cannot be written."""
+    write_whole(path, render_document(status))
+
+
+def write_whole(path: str, text: str) -> None:
+    """Replace a file of the guard's own in one step. Raises OSError if it cannot be written."""
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}{TEMPORARY_SUFFIX}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, _MODE)
     with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(render_document(status))
+        file.write(text)
     os.rename(temporary, path)

@@ -282,12 +282,16 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What does not change while a guard runs."""
+    """What does not change while a guard runs.
+
+    ``expected_seconds``: how long earlier starts took, None if there were none.
+    """
 
     limits: Limits
     canary: Canary
     phases: tuple[PhasePattern, ...] = ()
     weight_bytes: int = 0
+    expected_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

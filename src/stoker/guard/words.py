@@ -29,7 +29,8 @@ class GuardStatus:
     engine's table; then verifying, ready; then stalled or stopping. ``percent`` and
     ``left_seconds`` (until the engine answers) are None where they are not known.
     ``since_seconds``: when the phase began, in seconds since the epoch. ``process`` identifies
-    the engine's first process, which ``verified`` speaks about. ``text`` is the whole sentence.
+    the engine's first process, which ``verified`` speaks about; ``guard`` does so for the guard
+    itself, whom the manager knows. ``text`` is the whole sentence.
     """
 
     SCHEMA: ClassVar[str] = "guard-status/1"
@@ -44,6 +45,7 @@ class GuardStatus:
     text: str
     pid: int
     process: str
+    guard: str
 
 
 def describe(state: State) -> str:
@@ -92,7 +94,7 @@ def estimate_left_seconds(state: State) -> float | None:
 
     Earlier starts tell it best; while one takes longer than they did, the rate of this phase does.
     """
-    expected = state.rules.limits.expected_seconds
+    expected = state.rules.expected_seconds
     elapsed = state.now_seconds - state.began_at_seconds
     if expected and elapsed < expected:
         return expected - elapsed

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -51,6 +52,31 @@ def read_json(path: str) -> Plain:
         return json.loads(read_text(path))
     except ValueError as error:
         raise DataError(f"data file {path} is not JSON: {error}") from error
+
+
+def read_modules(names: Sequence[str]) -> dict[str, str]:
+    """Files of the package ``stoker`` itself, their text by their path below it.
+
+    A name that ends in ``.py`` is a file, any other a folder with all modules in it, deep down.
+    Raises DataError.
+    """
+    package = files("stoker")
+    found: dict[str, str] = {}
+    for name in names:
+        try:
+            found |= dict(_walk_modules(package.joinpath(name), name))
+        except OSError as error:
+            raise DataError(f"the package has no {name}: {error}") from error
+    return found
+
+
+def _walk_modules(place: Traversable, path: str) -> Iterator[tuple[str, str]]:
+    if path.endswith(".py"):
+        yield path, place.read_text(encoding="utf-8")
+        return
+    for entry in sorted(place.iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".py") or (entry.is_dir() and entry.name != "__pycache__"):
+            yield from _walk_modules(entry, f"{path}/{entry.name}")
 
 
 def check_source(source: Source, *, where: str) -> None:

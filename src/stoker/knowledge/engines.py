@@ -12,7 +12,14 @@ from dataclasses import replace
 from functools import cache
 
 from stoker.errors import DataError, UsageError
-from stoker.knowledge.datafiles import check_source, list_data, read_json, read_text, read_toml
+from stoker.knowledge.datafiles import (
+    check_source,
+    list_data,
+    read_json,
+    read_modules,
+    read_text,
+    read_toml,
+)
 from stoker.knowledge.structure import structure
 from stoker.model.engine_table import (
     EngineTable,
@@ -82,8 +89,9 @@ def find_environment(name: str) -> EnvironmentRecipe | None:
 
 
 def parse_environment(data: Mapping[str, Plain], *, where: str) -> EnvironmentRecipe:
-    """A recipe from its TOML form, where launchers are names of files. Raises DataError."""
-    recipe = structure(EnvironmentRecipe, data, where=where)
+    """A recipe from its TOML form, where launchers and modules are names. Raises DataError."""
+    modules = read_modules(data.get("modules", ()))
+    recipe = structure(EnvironmentRecipe, {**data, "modules": modules}, where=where)
     check_source(recipe.source, where=where)
     for requirement in recipe.requirements:
         _check_requirement(requirement, where)

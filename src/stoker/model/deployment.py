@@ -65,7 +65,8 @@ def _refuse_secret(name: str) -> None:
             f"`{name}` looks as if it carried a secret, and plans, journals and reports show "
             "what stands here",
             "for the server's own key use serve.api_key_file, the path of a file that holds it; "
-            "other secrets belong in a file that the engine reads",
+            "other variables that are secrets belong in engine.secret_env, each with the path of "
+            "its file",
         )
 
 
@@ -144,6 +145,10 @@ EnvironmentName = Annotated[
     _text(_ENVIRONMENT_NAME_PATTERN, "must be letters, digits and underscores, no digit first"),
     AfterValidator(_check_environment_name),
 ]
+SecretName = Annotated[
+    str,
+    _text(_ENVIRONMENT_NAME_PATTERN, "must be letters, digits and underscores, no digit first"),
+]
 ModelText = Annotated[
     str,
     _text(MODEL_PATTERN, "must be hf:ORG/NAME, path:/absolute/path or package:NAME"),
@@ -218,6 +223,22 @@ class Engine(Part):
     ] = Field(
         default_factory=dict, description="Environment variables of the engine; no secrets here"
     )
+    secret_env: Annotated[
+        dict[SecretName, KeyFile],
+        BeforeValidator(_empty_mapping, json_schema_input_type=dict[SecretName, KeyFile] | None),
+    ] = Field(
+        default_factory=dict,
+        description="Environment variables whose values are secrets: for each the file that holds "
+        "it, one line, readable by its owner only",
+        examples=[{"HF_TOKEN": "/etc/stoker/hf-token"}],
+    )
+
+    @model_validator(mode="after")
+    def _says_each_variable_once(self) -> Engine:
+        for name in self.secret_env:
+            if name in self.env:
+                raise refusal(f"{name} stands in `env` and in `secret_env`", "remove one of them")
+        return self
 
 
 class Serve(Part):
@@ -317,8 +338,16 @@ class ServiceOptions(Part):
         default=None,
         ge=1,
         le=86400,
-        description="How long loading may take before it has failed",
+        description="For how long new lines in the log alone count as progress of a start; after "
+        "that only what cannot be idle talk does (bytes read, percentages that rise, new phases)",
         examples=[900],
+    )
+    stall_timeout_seconds: int | None = Field(
+        default=None,
+        ge=1,
+        le=86400,
+        description="A start that makes no progress for so long is stuck, and is ended",
+        examples=[600],
     )
 
 

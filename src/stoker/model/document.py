@@ -31,8 +31,27 @@ Migration = Callable[[dict[str, Plain]], dict[str, Plain]]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
+
+
+def _give_timing(data: dict[str, Plain]) -> dict[str, Plain]:
+    """A service of generation/1 had the seconds of its stop as a field of its own."""
+    service = dict(data.get("service") or {})
+    if "stop_timeout_seconds" in service:
+        service["timing"] = {"stop_seconds": service.pop("stop_timeout_seconds")}
+    return {**data, "service": service}
+
+
+def _keep(data: dict[str, Plain]) -> dict[str, Plain]:
+    """The next number only has keys more, all of which have a default."""
+    return data
+
+
 #: For each schema that was once written: how its data becomes that of the next number.
-MIGRATIONS: Mapping[str, Migration] = {}
+MIGRATIONS: Mapping[str, Migration] = {
+    "generation/1": _give_timing,
+    "launch/1": _keep,
+    "plan/1": _keep,
+}
 
 
 def render_document(value: object) -> str:

@@ -63,6 +63,39 @@ class PhaseRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """How long an engine is given, in seconds.
+
+    ``start_seconds``: for so long mere talk in the log counts as progress of a start.
+    ``stall_seconds``: a start without any progress for so long is stuck. ``stop_seconds``: from
+    TERM until it is killed.
+    """
+
+    start_seconds: int
+    stall_seconds: int
+    stop_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Liveness:
+    """How one sees that an engine has loaded, and later that it still generates.
+
+    ``readiness_path`` answers with 200 once it has loaded. ``counters`` are the series at
+    ``metrics_path`` that grow while tokens are read or made, in the middle of an answer too; both
+    are empty for an engine without them. Every ``interval_seconds`` it is looked at; a small
+    question must be answered within ``timeout_seconds``, three times which is longer than the
+    longest pause of a healthy engine.
+    """
+
+    readiness_path: str
+    metrics_path: str | None = None
+    counters: tuple[str, ...] = ()
+    interval_seconds: int
+    timeout_seconds: int
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
     """One pinned distribution. ``sha256`` holds the digests of all files that are accepted."""
 
@@ -80,7 +113,8 @@ class EnvironmentRecipe:
     ``launchers`` maps a command's name in the environment's ``bin`` to the text of the Python
     program that becomes it. ``self_test`` is an argument vector (the first item is a command in
     ``bin``) that must end with status 0 before the environment counts as made. ``uses_gpus``:
-    whether what it installs can compute on GPUs at all.
+    whether what it installs can compute on GPUs at all. ``modules`` are files of a package of
+    Stoker's own that are put beside what is installed: their text by their path in it.
     """
 
     name: str
@@ -90,6 +124,7 @@ class EnvironmentRecipe:
     launchers: Mapping[str, str] = field(default_factory=dict)
     self_test: tuple[str, ...] = ()
     uses_gpus: bool = False
+    modules: Mapping[str, str] = field(default_factory=dict)
     source: Source
 
 
@@ -157,9 +192,8 @@ class EngineTable:
     kind: str
     title: str
     command: str
-    readiness_path: str
-    start_timeout_seconds: int
-    stop_timeout_seconds: int
+    timeouts: Timeouts
+    liveness: Liveness
     settings: Mapping[str, SettingRow]
     phases: tuple[PhaseRow, ...]
     embedded: EnvironmentRecipe

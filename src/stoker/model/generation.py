@@ -21,7 +21,7 @@ class Generation:
     launch names the owner's key file, not the key.
     """
 
-    SCHEMA: ClassVar[str] = "generation/1"
+    SCHEMA: ClassVar[str] = "generation/2"
 
     name: str
     number: int

@@ -42,10 +42,13 @@ class SecretFile:
 
     Stoker copies ``source_path`` (the owner's file) to ``path`` (readable by the service's user
     alone) and never keeps its content anywhere else; plans and journals know its digest only.
+    ``variable``: the environment variable that the engine gets it by, empty where a flag names
+    the file.
     """
 
     source_path: str
     path: str
+    variable: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +63,7 @@ class Readiness:
 class Launch:
     """Everything that starts one engine for one deployment."""
 
-    SCHEMA: ClassVar[str] = "launch/1"
+    SCHEMA: ClassVar[str] = "launch/2"
 
     engine: str
     engine_build: str
@@ -75,14 +78,37 @@ class Launch:
     settings: tuple[Setting, ...] = ()
 
 
+#: Exit statuses after which starting the same service again is of no use: it was used wrongly, it
+#: may not be executed, it is not there (the shell's convention, which guards and engines keep).
+FINAL_STATUSES = (2, 126, 127)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How long a service may take for what, in seconds.
+
+    ``stop_seconds``: from TERM until it is killed. ``start_seconds``: until it must be ready; a
+    program that reports by sd_notify(3) may extend that while it makes progress, and None is one
+    that reports nothing and is ready once it runs. ``watchdog_seconds``: the longest silence of
+    one that reports, None for any.
+    """
+
+    stop_seconds: int
+    start_seconds: int | None = None
+    watchdog_seconds: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
     """What a supervisor is asked to run, in words that every supervisor understands.
 
     ``digest`` identifies the whole definition; it is stamped into the environment of the process
     as ``STOKER_DIGEST`` so that what really runs can be compared with what was declared.
-    ``user`` None means the user that the supervisor itself runs as.
-    ``restart``: on-failure, always or never. ``supervisor``: the kind that runs it.
+    ``directory`` is the working directory, and the one folder that the service may write in; it is
+    made before a start if it is not there; ``/`` is for one that writes nothing. ``user`` None
+    means the user that the supervisor itself runs as. ``restart``: on-failure, always or never.
+    ``supervisor``: the kind that runs it. ``uses_gpu``: whether devices of GPUs must be within its
+    reach.
     """
 
     name: str
@@ -94,8 +120,9 @@ class Service:
     log_path: str
     restart: str
     on_boot: bool
-    stop_timeout_seconds: int
+    timing: Timing
     supervisor: str = "supervisord"
+    uses_gpu: bool = True
 
 
 class ServicePhase(StrEnum):
@@ -109,6 +136,29 @@ class ServicePhase(StrEnum):
     BACKOFF = "backoff"
     FAILED = "failed"
     UNKNOWN = "unknown"
+
+
+class DriftKind(StrEnum):
+    """In which place a service is not what was applied.
+
+    EDITED: the definition on the disk is not as Stoker wrote it. UNREAD: the manager has read
+    another definition than lies there now. ADDED: something beside the definition changes what it
+    says. PROCESS: the process was started under another definition than the manager has.
+    """
+
+    EDITED = "edited"
+    UNREAD = "unread"
+    ADDED = "added"
+    PROCESS = "process"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """One such place: the file that it is about, and a sentence for a person."""
+
+    kind: DriftKind
+    path: str
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,18 +31,13 @@ def generations_folder(folders: Folders, name: str) -> str:
 
 
 def generation_path(folders: Folders, name: str, number: int) -> str:
-    """One generation (``generation/1``); numbers are padded so that names sort."""
+    """One generation (``generation/2``); numbers are padded so that names sort."""
     return posixpath.join(generations_folder(folders, name), f"{number:06d}.json")
 
 
 def verification_path(folders: Folders, name: str) -> str:
     """The newest verification of a deployment (``verification/1``)."""
     return posixpath.join(deployment_folder(folders, name), "verification.json")
-
-
-def starts_path(folders: Folders, name: str) -> str:
-    """How long earlier starts took (``starts/1``)."""
-    return posixpath.join(deployment_folder(folders, name), "starts.json")
 
 
 def plans_folder(folders: Folders) -> str:
@@ -110,11 +105,42 @@ def supervisor_folder(folders: Folders) -> str:
     return posixpath.join(folders.state, "supervisor")
 
 
+def service_folder(folders: Folders, name: str) -> str:
+    """The files that one service reads."""
+    return posixpath.join(folders.services, name)
+
+
+def work_folder(folders: Folders, name: str) -> str:
+    """The one folder that a service may write in."""
+    return posixpath.join(service_folder(folders, name), "work")
+
+
+def guard_status_path(folders: Folders, name: str) -> str:
+    """Where a service's guard says how it stands (``guard-status/1``)."""
+    return posixpath.join(work_folder(folders, name), "status.json")
+
+
+def starts_path(folders: Folders, name: str) -> str:
+    """How long earlier starts took (``starts/1``); the guard keeps it."""
+    return posixpath.join(work_folder(folders, name), "starts.json")
+
+
+def guard_config_path(folders: Folders, name: str) -> str:
+    """What a service's guard is told (``guard/1``)."""
+    return posixpath.join(service_folder(folders, name), "guard.json")
+
+
 def is_secret(folders: Folders, path: str) -> bool:
-    """Whether a file holds a secret: all that lies among the services' own files does."""
-    return path.startswith(folders.services + "/")
+    """Whether a file holds a secret: whatever a service reads does, but its guard's orders."""
+    is_of_service = path.startswith(folders.services + "/")
+    return is_of_service and posixpath.basename(path) != "guard.json"
 
 
 def api_key_path(folders: Folders, name: str) -> str:
     """The service's own copy of its API key."""
-    return posixpath.join(folders.services, name, "api-key")
+    return posixpath.join(service_folder(folders, name), "api-key")
+
+
+def secret_variable_path(folders: Folders, name: str, variable: str) -> str:
+    """The service's own copy of a secret that it gets by an environment variable."""
+    return posixpath.join(service_folder(folders, name), f"variable-{variable}")

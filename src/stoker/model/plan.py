@@ -72,6 +72,7 @@ class ActivationKind(StrEnum):
     END_ORPHANS = "end-orphans"
     STOP = "stop"
     RELOAD = "reload"
+    END_HOLDERS = "end-holders"
     START = "start"
     RESTART = "restart"
     VERIFY = "verify"
@@ -79,13 +80,32 @@ class ActivationKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NamedProcess:
+    """A process that is to be ended because somebody named it.
+
+    ``process`` is its identity (pid and start time), so that a later one with the same pid is
+    never meant. ``title`` says in a few words what it is.
+    """
+
+    pid: int
+    process: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Activation:
-    """What makes the changes live. ``expected_seconds`` comes from earlier starts, None if new."""
+    """What makes the changes live. ``expected_seconds`` comes from earlier starts, None if new.
+
+    ``processes``: whom an end-holders ends. ``gpus``: the addresses of those whose memory must be
+    free again once processes were ended.
+    """
 
     kind: ActivationKind
     target: str
     because: tuple[str, ...] = ()
     expected_seconds: float | None = None
+    processes: tuple[NamedProcess, ...] = ()
+    gpus: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +126,7 @@ class Plan:
     (changes, activations, preparations), so two plans that do the same have the same id.
     """
 
-    SCHEMA: ClassVar[str] = "plan/1"
+    SCHEMA: ClassVar[str] = "plan/2"
 
     id: str
     verb: str

@@ -13,8 +13,8 @@ from stoker.model.deployment import Deployment
 from stoker.model.document import render_document
 from stoker.model.facts import Plain
 from stoker.model.generation import Current, Generation
-from stoker.model.launch import Launch, SecretFile, Service
-from stoker.model.layout import current_path, generation_path, logs_folder
+from stoker.model.launch import Launch, SecretFile, Service, Timing
+from stoker.model.layout import current_path, generation_path, logs_folder, work_folder
 from stoker.model.plan import Folders, Image
 from stoker.model.units import canonical_json, digest_text
 
@@ -33,8 +33,9 @@ def build_service(
     model: str,
     secret_digests: Mapping[str, str],
     supervisor: str,
+    uses_gpu: bool,
 ) -> Service:
-    """What the supervisor shall run.
+    """What the supervisor shall run, before its guard is put around it.
 
     ``model`` identifies the weights and ``secret_digests`` (by path) the secrets: both are part
     of the digest, since a process that loaded other weights or another key is another service.
@@ -43,17 +44,22 @@ def build_service(
         "name": deployment.name,
         "argv": launch.argv,
         "env": dict(launch.env),
-        "directory": "/",
+        "directory": work_folder(folders, deployment.name),
         "user": user,
         "log_path": f"{logs_folder(folders)}/{deployment.name}.log",
         "restart": deployment.service.restart,
         "on_boot": deployment.service.on_boot,
-        "stop_timeout_seconds": launch.stop_timeout_seconds,
     }
     digest = digest_text(
         canonical_json({**fields, "model": model, "secrets": dict(secret_digests)})
     )
-    return Service(digest=digest, supervisor=supervisor, **fields)
+    return Service(
+        digest=digest,
+        timing=Timing(stop_seconds=launch.stop_timeout_seconds),
+        supervisor=supervisor,
+        uses_gpu=uses_gpu,
+        **fields,
+    )
 
 
 def next_generation(
@@ -114,19 +120,21 @@ def desired_files(
     generation: Generation,
     *,
     folders: Folders,
+    orders: Mapping[str, Image],
     definitions: Mapping[str, Image],
     secret_digests: Mapping[str, str],
 ) -> dict[str, Image | None]:
     """All files of a deployment in the order in which they are written.
 
     Secrets come first and the pointer to the generation last, so that nothing refers to a file
-    that is not there yet. ``definitions`` are the supervisor's files.
+    that is not there yet. ``orders`` is the guard's file, ``definitions`` are the supervisor's.
     """
     files: dict[str, Image | None] = {}
     for secret in generation.launch.secrets:
         files[secret.path] = secret_image(
             secret, digest=secret_digests[secret.path], user=generation.service.user
         )
+    files.update(orders)
     number = generation_path(folders, generation.name, generation.number)
     files[number] = document_image(render_document(generation))
     files.update(definitions)

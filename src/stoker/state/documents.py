@@ -9,7 +9,7 @@ from stoker.errors import NotFound, StateError, UsageError
 from stoker.model.contract import Verification
 from stoker.model.document import parse_document, render_document
 from stoker.model.facts import Facts
-from stoker.model.generation import Current, Generation, Start, Starts
+from stoker.model.generation import Current, Generation, Starts
 from stoker.model.layout import (
     current_path,
     deployments_folder,
@@ -27,8 +27,6 @@ T = TypeVar("T")
 
 #: Larger than any document that Stoker writes.
 LIMIT_BYTES = 16 << 20
-#: How many starts are kept for estimates.
-STARTS_KEPT = 20
 DOCUMENT_MODE = 0o600
 
 
@@ -114,12 +112,6 @@ def read_starts(host: ReadableHost, folders: Folders, name: str) -> Starts:
         found = read_document(host, starts_path(folders, name), Starts)
         return found or Starts(name=name)
     return Starts(name=name)
-
-
-def add_start(host: Host, folders: Folders, name: str, start: Start) -> None:
-    """Keep how long a start took, the newest ones only."""
-    starts = (*read_starts(host, folders, name).starts, start)[-STARTS_KEPT:]
-    write_document(host, starts_path(folders, name), Starts(name=name, starts=starts))
 
 
 def read_plan(host: ReadableHost, folders: Folders, plan_id: str) -> Plan | None:

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stoker.errors import NotFound, SupervisorError
-from stoker.model.launch import Service, ServicePhase, ServiceState
+from stoker.errors import HostError, NotFound, SupervisorError
+from stoker.model.facts import Facts
+from stoker.model.launch import Drift, Service, ServicePhase, ServiceState
 from stoker.model.plan import Image
 from stoker.ports import Clock, Host, SupervisorProperties
 from stoker.supervisors import stamps
+from stoker.supervisors.logs import read_lines_about
 from stoker.supervisors.processes import (
     Process,
     find_family,
@@ -38,9 +40,11 @@ from stoker.supervisors.supervisord_client import (
     allowing,
 )
 from stoker.supervisors.supervisord_daemon import SupervisordDaemon
+from stoker.supervisors.supervisord_drift import Seen, find_drift
 from stoker.supervisors.supervisord_files import (
     SupervisordLayout,
     is_program_name,
+    parse_directory,
     parse_stop_seconds,
     render_daemon,
     render_program,
@@ -50,6 +54,8 @@ from stoker.supervisors.waiting import wait_for
 
 __all__ = ["SupervisordLayout", "SupervisordSupervisor", "socket_path_for"]
 
+#: A service's own folder is nobody else's affair.
+_DIRECTORY_MODE = 0o700
 #: From the fork of a service until its program runs.
 _EXEC_SECONDS = 5.0
 #: What a stop may take beyond its own timeout, at which supervisord itself kills.
@@ -96,8 +102,18 @@ class SupervisordSupervisor:
         """
         return render_program(service, self._layout)
 
+    def check_usable(self) -> None:
+        """See :meth:`stoker.ports.Supervisor.check_usable`: this daemon is ours to start."""
+
     def check_foreign(self, name: str) -> None:
         """See :meth:`stoker.ports.Supervisor.check_foreign`: all of this daemon's are ours."""
+
+    def describe_trial(self) -> None:
+        """See :meth:`stoker.ports.Supervisor.describe_trial`: there is no sandbox to try."""
+
+    def fit(self, name: str, facts: Facts) -> SupervisordSupervisor:
+        """See :meth:`stoker.ports.Supervisor.fit`: it runs services in the same way everywhere."""
+        return self
 
     def render_shared(self) -> Mapping[str, Image]:
         """See :meth:`stoker.ports.Supervisor.render_shared`."""
@@ -106,6 +122,39 @@ class SupervisordSupervisor:
     def log_path(self, name: str) -> str:
         """See :meth:`stoker.ports.Supervisor.log_path`."""
         return self._layout.log(name)
+
+    def read_messages(self, name: str, line_count: int) -> tuple[str, ...]:
+        """See :meth:`stoker.ports.Supervisor.read_messages`."""
+        return read_lines_about(self._host, self._layout.daemon_log, name, line_count=line_count)
+
+    def find_drift(self, service: Service) -> tuple[Drift, ...]:
+        """See :meth:`stoker.ports.Supervisor.find_drift`."""
+        path = self._layout.program(service.name)
+        try:
+            definition: str | None = self._host.read_text(path)
+        except HostError:
+            definition = None
+        try:
+            program = self._read_program(service.name)
+            unread = self._find_unread(service.name)
+        except SupervisordDown:
+            program, unread = None, ""
+        pid = program.pid if program else 0
+        environment = read_environment(self._host, pid) if pid else {}
+        wanted = stamps.stamped_environment(service, home=self._layout.home)
+        return find_drift(
+            Seen(path=path, definition=definition, unread=unread, environment=environment),
+            wanted=wanted,
+        )
+
+    def _find_unread(self, name: str) -> str:
+        """Why the daemon does not go by the file of a program; empty if it does."""
+        try:
+            difference = self._client.reread()
+        except SupervisordRefused as refusal:
+            return refusal.summary
+        is_unread = name in {*difference.added, *difference.changed}
+        return "supervisord has not taken it up since it was changed" if is_unread else ""
 
     def reload(self) -> None:
         """See :meth:`stoker.ports.Supervisor.reload`."""
@@ -145,6 +194,7 @@ class SupervisordSupervisor:
             raise SupervisorError(f"there is no service {name} to start: it has no definition")
         if not self._daemon.is_up():
             self._daemon.start()
+        self._make_directory(name)
         self._take_up(name)
         self._begin(name)
         # Between its fork and its exec a process does not carry its stamps yet.
@@ -177,6 +227,13 @@ class SupervisordSupervisor:
 
     def _is_defined(self, name: str) -> bool:
         return is_program_name(name) and self._host.stat(self._layout.program(name)) is not None
+
+    def _make_directory(self, name: str) -> None:
+        """Make the folder that the service works in, if it is not there."""
+        text = self._host.read_text(self._layout.program(name))
+        place = parse_directory(text)
+        if place is not None and self._host.stat(place.path) is None:
+            self._host.make_folder(place.path, _DIRECTORY_MODE, place.user)
 
     def _has_definitions(self) -> bool:
         try:

@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stoker.errors import SupervisorError
-from stoker.model.launch import Service
+from stoker.model.launch import FINAL_STATUSES, Service
 from stoker.model.plan import Image
 from stoker.model.units import digest_text
-from stoker.supervisors.stamps import stamped_environment
+from stoker.supervisors.stamps import DIGEST, stamped_environment
 
 #: Both kinds of file are for their owner alone: they say how a service is started.
 _FILE_MODE = 0o600
@@ -43,6 +43,10 @@ _LINE_END = re.compile(r"[\n\r]")
 #: regardless of any escape (supervisor 4.3.0, options.py: expand_here).
 _READ_BY_INI = re.compile(r"(?<=\s)(?=[;#])|(?<=%)(?=\(here\)s)")
 _STOP_SECONDS = re.compile(r"^stopwaitsecs=(\d+)$", re.MULTILINE)
+_DIGEST = re.compile(rf"^environment=.*\b{DIGEST}=[\"']([0-9a-zA-Z._:-]+)[\"']", re.MULTILINE)
+_CONTENT = re.compile(r"^; content=([0-9a-f]+)\n", re.MULTILINE)
+_DIRECTORY = re.compile(r"^directory=(.+)$", re.MULTILINE)
+_USER = re.compile(r"^user=(.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +75,11 @@ class SupervisordLayout:
     def programs(self) -> str:
         """The folder with one file for each service."""
         return posixpath.join(self.folder, "programs")
+
+    @property
+    def daemon_log(self) -> str:
+        """What the daemon itself writes."""
+        return posixpath.join(self.folder, "supervisord.log")
 
     @property
     def pid_file(self) -> str:
@@ -122,11 +131,11 @@ def render_program(service: Service, layout: SupervisordLayout) -> dict[str, Ima
         "umask": "022",
         "autostart": "false",
         "autorestart": _autorestart(service),
-        "exitcodes": "0",
+        "exitcodes": ",".join(str(status) for status in (0, *FINAL_STATUSES)),
         "startsecs": "1",
         "startretries": "3",
         "stopsignal": "TERM",
-        "stopwaitsecs": str(service.stop_timeout_seconds),
+        "stopwaitsecs": str(service.timing.stop_seconds),
         "stopasgroup": "true",
         "killasgroup": "true",
         "redirect_stderr": "true",
@@ -180,12 +189,43 @@ def parse_stop_seconds(definition: str) -> int | None:
     return int(found[1]) if found else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Directory:
+    """Where a program works, and whose folder that is; an empty user is the daemon's own."""
+
+    path: str
+    user: str
+
+
+def parse_directory(definition: str) -> Directory | None:
+    """The working directory that a rendered definition declares; None if it declares none."""
+    path, user = _DIRECTORY.search(definition), _USER.search(definition)
+    if path is None:
+        return None
+    return Directory(
+        path=path[1].replace("%%", "%"), user=user[1].replace("%%", "%") if user else ""
+    )
+
+
+def parse_digest(definition: str) -> str:
+    """The digest of the service that a rendered definition defines; empty if it says none."""
+    found = _DIGEST.search(definition)
+    return found[1] if found else ""
+
+
+def is_untouched(definition: str) -> bool:
+    """Whether a definition is as it was rendered: it says the digest of its other lines."""
+    found = _CONTENT.search(definition)
+    return found is not None and digest_text(_CONTENT.sub("", definition, count=1)) == found[1]
+
+
 def _image(sections: Mapping[str, Mapping[str, str | None]]) -> Image:
     lines = ["; Written whole by Stoker; what is changed here by hand is lost."]
     for section, options in sections.items():
         lines += ["", f"[{section}]"]
         lines += [f"{key}={value}" for key, value in options.items() if value is not None]
     text = "\n".join(lines) + "\n"
+    text = f"; content={digest_text(text)}\n{text}"
     return Image(digest=digest_text(text), mode=_FILE_MODE, content=text)
 
 
