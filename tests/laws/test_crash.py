@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from stoker.errors import ApplyFailed
 from stoker.model.layout import api_key_path
@@ -17,6 +18,7 @@ from tests.laws.worlds import (
     FOLDERS,
     KEY_FILE,
     NAME,
+    SETTINGS_FILE,
     Machine,
     Verb,
     apply_variant,
@@ -152,7 +154,20 @@ def test_replaced_secrets_are_kept_nowhere(scenario: str) -> None:
         held = [
             path for path, (_, raw, *_) in machine.host.snapshot().items() if b"secret-1" in raw
         ]
-        assert set(held) <= {KEY_FILE, api_key_path(FOLDERS, NAME)}
+        assert set(held) <= {KEY_FILE, SETTINGS_FILE, api_key_path(FOLDERS, NAME)}
+
+
+def test_a_key_becomes_a_setting_that_its_user_alone_can_read() -> None:
+    machine = Machine()
+    machine.host.put(KEY_FILE, '\n  a:"#\\b  \nnot this\n', mode=0o600)
+    apply_variant("a")(machine.world())
+    stat = machine.host.stat(SETTINGS_FILE)
+    assert stat is not None
+    assert (stat.mode, stat.owner) == (0o400, "nobody")
+    text = machine.host.read_text(SETTINGS_FILE)
+    assert YAML(typ="safe", pure=True).load(text) == {"api-key": 'a:"#\\b'}
+    apply_variant("a", has_key=False)(machine.world())
+    assert machine.host.stat(SETTINGS_FILE) is None
 
 
 def test_engine_that_will_not_start_rolls_back() -> None:

@@ -47,6 +47,7 @@ FOLDERS = Folders(
     services="/opt/stoker/services/law",
 )
 KEY_FILE = "/root/key"
+SETTINGS_FILE = f"{FOLDERS.services}/{NAME}/settings.yaml"
 
 
 class FakeClock:
@@ -180,11 +181,13 @@ class Machine:
 def make_generation(world: World, variant: str, *, has_key: bool = True) -> Generation:
     """A generation whose launch differs by ``variant``."""
     key = SecretFile(source_path=KEY_FILE, path=api_key_path(FOLDERS, NAME))
+    # As an engine has it that takes a key by its settings alone.
+    setting = SecretFile(source_path=KEY_FILE, path=SETTINGS_FILE, entry="api-key")
     launch = Launch(
         engine="llamacpp",
         engine_build="b1",
         argv=("/opt/engine", "--variant", variant),
-        secrets=(key,) if has_key else (),
+        secrets=(key, setting) if has_key else (),
         host="127.0.0.1",
         port=30000,
         published_name=NAME,

@@ -6,9 +6,11 @@ Called before planning and again before executing; reads only.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Collection, Mapping
+import json
+from collections.abc import Callable, Collection, Iterable
 
 from stoker.errors import HostError
+from stoker.model.launch import SecretFile
 from stoker.model.plan import Image
 from stoker.model.units import digest_bytes
 from stoker.ports import ReadableHost
@@ -73,8 +75,27 @@ def read_secret(host: ReadableHost, path: str) -> bytes:
     return host.read_bytes(path, 0, 1 << 16)
 
 
+def first_line(content: bytes) -> str:
+    """The secret itself: the first line of its file that is not empty, without blanks around it."""
+    lines = content.decode("utf-8", "replace").splitlines()
+    return next((line.strip() for line in lines if line.strip()), "")
+
+
+def render_secret(content: bytes, entry: str) -> bytes:
+    """What the service's copy of a secret holds: the owner's file, or one setting in YAML.
+
+    A string of JSON is one of YAML (YAML 1.2, 7.3.1), whatever characters the secret has.
+    """
+    return f"{entry}: {json.dumps(first_line(content))}\n".encode() if entry else content
+
+
 def secret_digests(
-    host: ReadableHost, sources: Mapping[str, str], digest_secret: Callable[[bytes], str]
+    host: ReadableHost, secrets: Iterable[SecretFile], digest_secret: Callable[[bytes], str]
 ) -> dict[str, str]:
-    """Digests of the owner's secrets by the path of the service's copy. Raises HostError."""
-    return {path: digest_secret(read_secret(host, source)) for path, source in sources.items()}
+    """Digests of the service's copies by their path, from the owner's files. Raises HostError."""
+    return {
+        secret.path: digest_secret(
+            render_secret(read_secret(host, secret.source_path), secret.entry)
+        )
+        for secret in secrets
+    }

@@ -25,7 +25,7 @@ from stoker.model.document import parse_document, render_document
 from stoker.model.engine_table import EngineTable, EnvironmentRecipe
 from stoker.model.facts import Plain
 from stoker.model.generation import Generation
-from stoker.model.launch import Launch, Service, ServiceState, Timing
+from stoker.model.launch import Launch, SecretFile, Service, ServiceState, Timing
 from stoker.model.layout import guard_config_path, guard_status_path, starts_path, work_folder
 from stoker.model.plan import Image
 from stoker.model.units import digest_text
@@ -126,13 +126,20 @@ def _engine(generation: Generation, *, directory: str) -> Engine:
     )
 
 
+def find_key(launch: Launch) -> SecretFile | None:
+    """The plain copy of the API key, which clients such as the guard read; None without a key."""
+    plain = (each for each in launch.secrets if not each.variable and not each.entry)
+    return next(plain, None)
+
+
 def _server(launch: Launch) -> Server:
+    key = find_key(launch)
     return Server(
         host=launch.host,
         port=launch.port,
         readiness_path=launch.readiness.path,
         published_name=launch.published_name,
-        key_path=next((each.path for each in launch.secrets if not each.variable), None),
+        key_path=key.path if key else None,
     )
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from stoker.apply.observe import read_secret
+from stoker.apply.observe import first_line, read_secret
 from stoker.apply.wait import Progress, Watched, wait_loaded, wait_ready
 from stoker.commands.assemble import require_current
-from stoker.commands.guarding import is_verified_by, read_guard
+from stoker.commands.guarding import find_key, is_verified_by, read_guard
 from stoker.commands.world import World
 from stoker.contract.run import verify
 from stoker.endpoints.limited import LimitedEndpoint
@@ -54,10 +54,8 @@ def verify_service(
 def connect(world: World, generation: Generation) -> Endpoint:
     """The endpoint of a generation, with its key. Raises HostError if the key is unreadable."""
     launch = generation.launch
-    key = None
-    for secret in (each for each in launch.secrets if not each.variable):
-        text = read_secret(world.host, secret.path).decode("utf-8", "replace")
-        key = next((line.strip() for line in text.splitlines() if line.strip()), None)
+    secret = find_key(launch)
+    key = first_line(read_secret(world.host, secret.path)) or None if secret else None
     return world.connect(launch.host, launch.port, key)
 
 

@@ -43,12 +43,14 @@ class SecretFile:
     Stoker copies ``source_path`` (the owner's file) to ``path`` (readable by the service's user
     alone) and never keeps its content anywhere else; plans and journals know its digest only.
     ``variable``: the environment variable that the engine gets it by, empty where a flag names
-    the file.
+    the file. ``entry``: for an engine that takes it on its command line or in a YAML file of
+    settings alone, the setting that the copy gives it in such a file; empty for a plain copy.
     """
 
     source_path: str
     path: str
     variable: str = ""
+    entry: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

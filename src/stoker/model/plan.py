@@ -22,7 +22,8 @@ class Image:
     """What a file is, or shall be.
 
     ``digest`` is the SHA-256 of the content in hexadecimal. ``content`` is None for a secret:
-    then ``source_path`` says where the executor reads it. ``mode`` holds the permission bits;
+    then ``source_path`` says where the executor reads it, and ``entry`` under which setting of a
+    YAML file it is written (empty: as it is). ``mode`` holds the permission bits;
     ``owner`` is a user name, empty for the user that Stoker runs as.
     """
 
@@ -31,6 +32,7 @@ class Image:
     owner: str = ""
     content: str | None = None
     source_path: str = ""
+    entry: str = ""
 
     def is_like(self, other: Image | None) -> bool:
         """Whether the file would be the same: content, permissions and owner."""

@@ -113,7 +113,13 @@ def document_image(text: str) -> Image:
 
 def secret_image(secret: SecretFile, *, digest: str, user: str | None) -> Image:
     """The service's copy of a secret; the content stays with the executor."""
-    return Image(digest=digest, mode=SECRET_MODE, owner=user or "", source_path=secret.source_path)
+    return Image(
+        digest=digest,
+        mode=SECRET_MODE,
+        owner=user or "",
+        source_path=secret.source_path,
+        entry=secret.entry,
+    )
 
 
 def desired_files(
