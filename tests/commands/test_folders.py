@@ -39,6 +39,12 @@ def test_two_states_on_one_data_folder_keep_their_services_apart() -> None:
     assert one.services != two.services
 
 
+def test_services_of_a_user_lie_in_the_closed_state_folder() -> None:
+    env = {"HOME": "/home/ann", "STOKER_STATE": "/s", "STOKER_DATA": "/d"}
+    assert choose_folders(env, is_root=False).services == "/s/services"
+    assert choose_folders(env, is_root=True).services.startswith("/d/services/")
+
+
 @pytest.mark.parametrize("value", ["relative", "./x", "/a\nb"])
 def test_unusable_paths_are_refused(value: str) -> None:
     with pytest.raises(UsageError, match="STOKER_STATE"):

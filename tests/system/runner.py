@@ -66,6 +66,7 @@ serve:
 contract:
   require: [chat_answer, published_name]
 service:
+  supervisor: supervisord
   on_boot: false
   start_timeout_seconds: 60
 """
@@ -224,7 +225,8 @@ class Stoker:
 
     def key_copy(self, name: str = NAME) -> Path:
         """The service's own copy of its key."""
-        return Path(api_key_path(choose_folders(self.env, is_root=False), name))
+        is_root = os.geteuid() == 0 and "nobody" not in " ".join(self._prefix)
+        return Path(api_key_path(choose_folders(self.env, is_root=is_root), name))
 
     def _files(self) -> Iterator[tuple[str, str]]:
         for top in (self.state, self.key_copy().parent.parent):

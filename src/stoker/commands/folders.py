@@ -31,13 +31,14 @@ def choose_folders(env: Mapping[str, str], *, is_root: bool) -> Folders:
     state = _choose(env, "STOKER_STATE", ROOT_STATE if is_root else _xdg(env, "STATE"))
     data = _choose(env, "STOKER_DATA", ROOT_DATA if is_root else _xdg(env, "DATA"))
     models = _choose(env, "STOKER_MODELS", posixpath.join(data, "models"))
-    # Several state folders may share one data folder; their services' files must not meet.
-    owner = digest_text(state)[:12]
+    # A service of root's runs as somebody else, who cannot enter the state folder. Several state
+    # folders may share one data folder, where their services' files must not meet.
+    of_root = posixpath.join(data, "services", digest_text(state)[:12])
     return Folders(
         state=state,
         environments=posixpath.join(data, "environments"),
         models=models,
-        services=posixpath.join(data, "services", owner),
+        services=of_root if is_root else posixpath.join(state, "services"),
     )
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from stoker.apply.journal import unfinished_runs
 from stoker.apply.lock import read_holder
+from stoker.commands.drifting import find_drift
 from stoker.commands.guarding import is_verified_by, read_guard
 from stoker.commands.supervising import using
 from stoker.commands.world import World
 from stoker.guard.words import GuardStatus
 from stoker.model.contract import Verification
 from stoker.model.generation import Generation
-from stoker.model.launch import ServicePhase, ServiceState
+from stoker.model.launch import Drift, DriftKind, ServicePhase, ServiceState
 from stoker.model.layout import lock_path
 from stoker.model.status import DeploymentStatus, Status
 from stoker.ports import Supervisor
@@ -30,6 +32,9 @@ _WORDS = {
     ServicePhase.BACKOFF: "restarting",
     ServicePhase.UNKNOWN: "unknown",
 }
+
+#: Phases in which a service's guard knows better how it stands than its supervisor.
+_GUARDED = (ServicePhase.STARTING, ServicePhase.RUNNING, ServicePhase.STOPPING)
 
 
 def read_status(world: World, name: str | None = None) -> Status:
@@ -56,7 +61,8 @@ def _read_one(world: World, name: str) -> DeploymentStatus | None:
     service = _with_orphans(supervisor, supervisor.state(name))
     guard = read_guard(world, service)
     verification = read_verification(world.host, world.folders, name)
-    is_verified = is_verified_by(guard) or covers(verification, service)
+    is_running = service.phase is ServicePhase.RUNNING
+    is_verified = (is_running and is_verified_by(guard)) or covers(verification, service)
     launch = generation.launch
     return DeploymentStatus(
         name=name,
@@ -69,7 +75,7 @@ def _read_one(world: World, name: str) -> DeploymentStatus | None:
         engine=f"{launch.engine} {launch.engine_build}",
         pid=service.pid,
         detail=_detail(service, guard),
-        drift=_drift(generation, service),
+        drift=_drift(generation, service, find_drift(world, name)),
     )
 
 
@@ -101,18 +107,23 @@ def _phase(service: ServiceState, guard: GuardStatus | None, *, is_verified: boo
 
 
 def _detail(service: ServiceState, guard: GuardStatus | None) -> str:
-    if guard is None:
+    if guard is None or service.phase not in _GUARDED:
         return service.detail
     return "" if guard.text == "ready" else guard.text
 
 
-def _drift(generation: Generation, service: ServiceState) -> str:
-    if not service.digest or service.digest == generation.service.digest:
-        return ""
-    return (
-        f"runs definition {service.digest[:12]}, in force is {generation.service.digest[:12]}; "
-        f"`stoker start {generation.name}` puts it right"
+def _drift(generation: Generation, service: ServiceState, found: Sequence[Drift]) -> str:
+    """What differs, and what puts it right; a file beside the definition is its owner's affair."""
+    name, wanted = generation.name, generation.service.digest
+    is_other = bool(service.digest) and service.digest != wanted
+    parts = (
+        [f"runs definition {service.digest[:12]}, in force is {wanted[:12]}"] if is_other else []
     )
+    # The digest is one of the variables that differ in another process.
+    parts += [each.sentence for each in found if not (is_other and each.kind is DriftKind.PROCESS)]
+    if is_other or any(each.kind is not DriftKind.ADDED for each in found):
+        parts.append(f"`stoker start {name}` puts it right")
+    return "; ".join(parts)
 
 
 def _reference(generation: Generation) -> str:

@@ -46,7 +46,7 @@ def plans_folder(folders: Folders) -> str:
 
 
 def plan_path(folders: Folders, plan_id: str) -> str:
-    """One saved plan (``plan/1``)."""
+    """One saved plan (``plan/2``)."""
     return posixpath.join(plans_folder(folders), f"{plan_id}.json")
 
 
