@@ -13,11 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.errors import UsageError
-from stoker.guard.asking import sum_counters
+from stoker.guard.asking import judge_reply, sum_counters
 from stoker.guard.child import parse_io
 from stoker.guard.config import GuardConfig, parse_config, read_config, sum_weights
 from stoker.guard.notify import connect_manager
 from stoker.guard.output import LINE_BYTES, cut_lines, pump
+from stoker.guard.values import Reply
+from stoker.model.contract import Exchange, Request
 from stoker.model.document import render_document
 from tests.guard.simulation import CONFIG
 
@@ -149,3 +151,28 @@ def test_every_byte_is_passed_on(data: bytes) -> None:
 @pytest.mark.parametrize("address", ["", "relative", "/no/such/socket", "@no-such-socket"])
 def test_a_manager_that_is_not_there_is_no_trouble(address: str) -> None:
     connect_manager(address)("READY=1")
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "kind", "reply"),
+    [
+        (200, "", "", Reply.GOOD),
+        (400, "", "", Reply.GOOD),
+        (404, "", "", Reply.GOOD),
+        (429, "", "", Reply.BUSY),
+        (500, "", "", Reply.ERROR),
+        (501, "", "", Reply.ERROR),
+        (503, "", "", Reply.BUSY),
+        (0, "nobody listens", "refused", Reply.REFUSED),
+        (0, "no answer within 5 s", "timeout", Reply.TIMEOUT),
+        (200, "the reply broke off", "broken", Reply.ERROR),
+    ],
+)
+def test_an_answer_of_a_server_without_chats(
+    status: int, error: str, kind: str, reply: Reply
+) -> None:
+    request = Request(method="POST", path="/v1/chat/completions")
+    seen = Exchange(request=request, status=status, error=error, error_kind=kind)
+    judged = judge_reply(seen)
+    assert judged.reply is reply
+    assert bool(judged.sentence) is (reply is not Reply.GOOD)
