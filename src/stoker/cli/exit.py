@@ -13,6 +13,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     BLOCKED = 3
     CHANGES_PENDING = 4
+    DIFFERENT = 4  # the same code under the name that `diff` gives it
     CONTRACT_FAILED = 5
     LOCK_HELD = 6
     ROLLED_BACK = 7
