@@ -22,7 +22,9 @@ from stoker.guard.config import read_config
 from stoker.guard.values import Rules
 from stoker.guard.vigil import longest_doubt_seconds
 from stoker.knowledge.engines import load_engine_table
-from stoker.model.launch import SecretFile, ServicePhase
+from stoker.knowledge.rules import load_rules
+from stoker.model.gpu import GpuDevice
+from stoker.model.launch import LaunchGpus, SecretFile, ServicePhase
 from stoker.model.layout import guard_status_path, is_secret
 from stoker.model.plan import ActivationKind
 from tests.conftest import PROJECT
@@ -77,6 +79,27 @@ def test_secrets_are_paths_in_the_orders() -> None:
     config = guard_config(world, replace(plain, launch=launch))
     assert config.engine.secret_env == {"HF_TOKEN": "/srv/token"}
     assert config.server.key_path == plain.launch.secrets[0].path
+
+
+@pytest.mark.parametrize(("accept", "share"), [([], 0.1), (["gpu.held"], None)])
+def test_gpus_must_be_there_and_free_unless_sharing_is_meant(
+    accept: list[str], share: float | None
+) -> None:
+    world = Machine().world()
+    plain = make_generation(world, "a")
+    gpus = LaunchGpus(devices=(GpuDevice(address="0000:41:00.0"),), needed_bytes=7)
+    generation = replace(
+        plain,
+        launch=replace(plain.launch, gpus=gpus),
+        deployment={**plain.deployment, "accept": accept},
+    )
+    devices = guard_config(world, generation).devices
+    assert (devices.gpus, devices.needed_bytes) == (gpus.devices, 7)
+    assert devices.held_share == share
+
+
+def test_the_rule_of_held_gpus_is_there() -> None:
+    assert guarding.HELD_RULE in {rule.id for rule in load_rules()}
 
 
 @pytest.mark.parametrize("stall", [None, 7])

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -91,9 +91,14 @@ def write_config(folder: Path, argv: list[str], port: int, **changes: Any) -> Pa
 
 
 class Guarded:
-    """A guard while its ``with`` block runs, and all that it told the service manager."""
+    """A guard while its ``with`` block runs, and all that it told the service manager.
 
-    def __init__(self, config: Path, *, is_abstract: bool = False) -> None:
+    ``before`` are words in front of its command line.
+    """
+
+    def __init__(
+        self, config: Path, *, is_abstract: bool = False, before: Sequence[str] = ()
+    ) -> None:
         self._folder = config.parent
         address = f"@stoker-{os.getpid()}-{id(self)}" if is_abstract else str(self._folder / "n")
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -103,7 +108,7 @@ class Guarded:
         self._out = (self._folder / "out").open("wb")
         self._err = (self._folder / "err").open("wb")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "stoker.guard", config],
+            [*before, sys.executable, "-m", "stoker.guard", config],
             env={**os.environ, "NOTIFY_SOCKET": address},
             stdout=self._out,
             stderr=self._err,

@@ -79,6 +79,14 @@ HEALTHY: Mapping[str, Any] = {
         ]
     },
     "engine": {"state": "answered", "version_text": "version: 11549", "exit_status": 0},
+    "service_sandbox": {
+        "layers": {"mount": "works", "limit": "works"},
+        "statuses": {},
+        "refused": [],
+        "ignored": [],
+        "memory_lock_bytes": None,
+        "open_files": 1048576,
+    },
 }
 
 

@@ -47,6 +47,40 @@ WEIGHTS = st.fixed_dictionaries(
         "context_length": st.sampled_from([None, 1024, 8192]),
     }
 ).map(lambda seen: {**GGUF, **seen})
+GPU = st.fixed_dictionaries(
+    {
+        "index": st.just(0),
+        "uuid": st.sampled_from(["GPU-a", None]),
+        "pci_bus_id": st.just("0000:41:00.0"),
+        "memory_total_bytes": st.sampled_from([24 * GIB, None]),
+        "memory_used_bytes": st.sampled_from([GIB // 2, 4 * GIB, 23 * GIB, None]),
+        "processes": st.none()
+        | st.lists(
+            st.fixed_dictionaries(
+                {
+                    "pid": st.sampled_from([7, 8]),
+                    "used_bytes": st.sampled_from([None, GIB, 22 * GIB]),
+                    "is_holder": st.sampled_from([True, False, None]),
+                }
+            ),
+            max_size=2,
+            unique_by=lambda row: row["pid"],
+        ),
+    }
+)
+HOLDERS = st.lists(
+    st.sampled_from([7, 9]).map(
+        lambda pid: {"pid": pid, "gpus": ["0000:41:00.0"], "process": f"{pid}:1", "command": "x"}
+    ),
+    max_size=2,
+    unique_by=lambda row: row["pid"],
+).map(lambda rows: {"gpus": [], "holders": rows, "is_whole": True, "reason": None})
+PCI = st.lists(
+    st.sampled_from(["nvidia", "vfio-pci", None]).map(
+        lambda driver: {"address": f"{driver}", "vendor": "0x10de", "driver": driver}
+    ),
+    max_size=2,
+)
 PROBES = st.fixed_dictionaries(
     {
         "cpu": st.sampled_from([HEALTHY["cpu"], {**HEALTHY["cpu"], "flags": []}]),
@@ -54,7 +88,10 @@ PROBES = st.fixed_dictionaries(
             lambda size: {"usable_bytes": size, "limit_bytes": size}
         ),
         "disk": st.sampled_from([HEALTHY["disk"], {"folders": {}}]),
-        "gpus": st.sampled_from([{"gpus": []}, {"gpus": [{"index": 0, "uuid": "GPU-a"}]}]),
+        "gpus": st.sampled_from([{"gpus": []}, {"gpus": [{"index": 0, "uuid": "GPU-a"}]}])
+        | GPU.map(lambda gpu: {"gpus": [gpu]}),
+        "gpu_holders": HOLDERS,
+        "pci": PCI,
         "listeners": LISTENERS.map(lambda rows: {"listeners": rows}),
         "model": WEIGHTS,
         "draft": WEIGHTS,
@@ -81,7 +118,7 @@ PREPARATIONS = st.lists(
     ),
     max_size=2,
 )
-NAMES = st.frozensets(st.sampled_from([*HEALTHY, "draft"]))
+NAMES = st.frozensets(st.sampled_from([*HEALTHY, "draft", "gpu_holders", "pci"]))
 
 
 def judge(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.model.launch import ServicePhase, ServiceState
+from stoker.model.launch import Drift, DriftKind, ServicePhase, ServiceState
 from stoker.model.plan import Change, Image
 from stoker.planning.activations import Wanted, plan_activations
 from stoker.planning.actual import Actual
@@ -13,9 +13,12 @@ UNIT = "/etc/unit"
 CHANGED = (Change(path=UNIT, before=None, after=Image(digest="1", mode=0o600)),)
 
 
-def actual(phase: ServicePhase, digest: str = "", *, is_verified: bool = False) -> Actual:
+def actual(
+    phase: ServicePhase, digest: str = "", *drift: DriftKind, is_verified: bool = False
+) -> Actual:
     service = ServiceState(name="x", phase=phase, digest=digest, pid=7 if digest else 0)
-    return Actual(service=service, is_verified=is_verified)
+    found = tuple(Drift(kind=kind, path=UNIT, sentence=f"it is {kind}") for kind in drift)
+    return Actual(service=service, is_verified=is_verified, drift=found)
 
 
 def kinds(actual: Actual, wanted: Wanted, changes: tuple[Change, ...] = ()) -> list[str]:
@@ -46,6 +49,32 @@ ABSENT = Wanted(phase=ServicePhase.ABSENT)
 )
 def test_wanted_running(state: Actual, changes: tuple[Change, ...], expected: list[str]) -> None:
     assert kinds(state, RUNNING, changes) == expected
+
+
+@pytest.mark.parametrize(
+    ("drift", "changes", "expected"),
+    [
+        (DriftKind.UNREAD, (), ["reload"]),
+        (DriftKind.PROCESS, (), ["restart", "verify"]),
+        (DriftKind.EDITED, CHANGED, ["reload"]),
+        (DriftKind.ADDED, (), []),
+    ],
+)
+def test_each_drift_has_what_mends_it(
+    drift: DriftKind, changes: tuple[Change, ...], expected: list[str]
+) -> None:
+    state = actual(ServicePhase.RUNNING, "new", drift, is_verified=True)
+    found = plan_activations(
+        name="x", changes=changes, definitions={UNIT}, actual=state, wanted=RUNNING
+    )
+    assert [activation.kind.value for activation in found] == expected
+    if not changes and found:
+        assert found[0].because == (f"it is {drift}",)
+
+
+def test_drift_stops_nothing_and_starts_nothing_that_shall_not_run() -> None:
+    state = actual(ServicePhase.STOPPED, "", DriftKind.UNREAD, DriftKind.EDITED)
+    assert kinds(state, STOPPED) == []
 
 
 @pytest.mark.parametrize(

@@ -68,10 +68,24 @@ def test_a_gpu_that_supports_everything() -> None:
                 "memory_used_bytes": 7,
                 "compute_capability": "9.0",
                 "pci_bus_id": "00000000:00:06.0",
-                "processes": [{"pid": 3, "used_bytes": None}, {"pid": 9, "used_bytes": 5}],
+                "processes": [
+                    {"pid": 3, "used_bytes": None, "is_graphics": False},
+                    {"pid": 9, "used_bytes": 5, "is_graphics": False},
+                ],
             }
         ],
     }
+
+
+def test_what_only_draws_is_told_from_what_computes() -> None:
+    library = make_library(
+        nvmlDeviceGetComputeRunningProcesses=[process(9, 5)],
+        nvmlDeviceGetGraphicsRunningProcesses=[process(4, 1), process(9, 7)],
+    )
+    assert nvml_reader.read_processes(library, object()) == [
+        {"pid": 4, "used_bytes": 1, "is_graphics": True},
+        {"pid": 9, "used_bytes": 5, "is_graphics": False},
+    ]
 
 
 def test_what_is_not_supported_is_null() -> None:

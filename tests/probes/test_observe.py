@@ -19,6 +19,7 @@ IDS = {
     "disk",
     "draft",
     "engine",
+    "gpu_holders",
     "gpus",
     "interpreters",
     "listeners",
@@ -27,6 +28,7 @@ IDS = {
     "pci",
     "reach",
     "service_manager",
+    "service_sandbox",
 }
 
 
@@ -72,6 +74,7 @@ def test_what_was_not_declared_says_so() -> None:
     assert reasons["model"] == "no model is known yet"
     assert reasons["draft"] == "no draft model is declared"
     assert reasons["engine"] == "no engine command is known yet"
+    assert reasons["service_sandbox"] == "no service of systemd is planned"
     assert reasons["reach"] == "the service runs as the same user as Stoker"
 
 

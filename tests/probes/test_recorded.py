@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker.probes.observe import find_probes
+from stoker.probes.process import PROCESS
 
 RECORDED = Path(__file__).parent.parent / "recorded"
-PROBES = {probe.id: probe for probe in find_probes()}
+PROBES = {probe.id: probe for probe in (*find_probes(), PROCESS)}
 CASES = sorted(path.parent for path in RECORDED.glob("*/*/input.json"))
 
 
@@ -55,7 +56,7 @@ FOREIGN = {
         if name not in ("owners", "exit_status")
     )
     for case in CASES
-    if case.parent.name in ("cpu", "memory", "listeners", "service_manager", "engine")
+    if case.parent.name in ("cpu", "memory", "listeners", "service_manager", "engine", "process")
 }
 
 

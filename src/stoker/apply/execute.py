@@ -8,11 +8,11 @@ whatever went wrong (a bug and Ctrl-C included), the host must not be left betwe
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
 from stoker.apply.journal import LIMIT_BYTES, Journal
-from stoker.apply.observe import observe_files
+from stoker.apply.observe import observe_files, render_secret
 from stoker.errors import ApplyFailed, HostError, Interrupted, RollbackFailed, StokerError
 from stoker.model.event import Event, EventKind
 from stoker.model.launch import ServicePhase
@@ -30,9 +30,12 @@ class Tools:
 
     ``me``: the user that Stoker runs as. ``is_secret``: whether a path holds a
     secret; ``digest_secret``: how those are digested.
-    ``before_start``: told the name before each start. ``verify``: waits until the service of that
-    name is verified, raises StokerError if it never is. ``forget``: removes what a deployment
-    left behind that nobody will ask for again (logs, results) once it is down.
+    ``before_start``: told the name before each start. ``freeing``: stands around the end of
+    processes, takes their pids, and waits until the memory of the activation's GPUs is free;
+    ``end_named`` ends the processes that an activation names and gives their pids. ``verify``:
+    waits until the service of that name is verified, raises StokerError if it never is.
+    ``forget``: removes what a deployment left behind that nobody will ask for again (logs,
+    results) once it is down.
     """
 
     host: Host
@@ -43,6 +46,8 @@ class Tools:
     is_secret: Callable[[str], bool]
     digest_secret: Callable[[bytes], str]
     before_start: Callable[[str], None]
+    freeing: Callable[[Activation], AbstractContextManager[set[int]]]
+    end_named: Callable[[Activation, set[int]], None]
     verify: Callable[[str], object]
     forget: Callable[[str], None]
 
@@ -153,7 +158,7 @@ def _change(change: Change, tools: Tools, journal: Journal) -> None:
 def _content(host: Host, image: Image) -> bytes:
     if image.content is not None:
         return image.content.encode()
-    return host.read_bytes(image.source_path, 0, LIMIT_BYTES)
+    return render_secret(host.read_bytes(image.source_path, 0, LIMIT_BYTES), image.entry)
 
 
 def _look_again(change: Change, tools: Tools) -> None:
@@ -177,7 +182,11 @@ def _activate(activation: Activation, tools: Tools) -> None:
     supervisor, name = tools.supervisor, activation.target
     match activation.kind:
         case ActivationKind.END_ORPHANS:
-            _end_orphans(name, tools)
+            with tools.freeing(activation) as ended:
+                _end_orphans(name, tools, ended)
+        case ActivationKind.END_HOLDERS:
+            with tools.freeing(activation) as ended:
+                tools.end_named(activation, ended)
         case ActivationKind.RELOAD:
             supervisor.reload()
         case ActivationKind.START:
@@ -201,8 +210,9 @@ def _expect_stopped(name: str, tools: Tools) -> None:
         raise HostError(f"{name} was told to stop but process {state.pid} still runs")
 
 
-def _end_orphans(name: str, tools: Tools) -> None:
+def _end_orphans(name: str, tools: Tools, ended: set[int]) -> None:
     for orphan in tools.supervisor.find_orphans(name):
+        ended.add(orphan.pid)
         if not tools.host.end_process(orphan.pid, orphan.process, ORPHAN_TIMEOUT_SECONDS):
             raise HostError(
                 f"process {orphan.pid}, left over from {name}, cannot be ended",

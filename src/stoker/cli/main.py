@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from stoker import __version__
+from stoker.cli import takeover
 from stoker.cli.exit import ExitCode
 from stoker.errors import StokerError, UsageError
 
@@ -38,6 +39,13 @@ app = typer.Typer(
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 File = Annotated[str, typer.Argument(metavar="FILE", help="The deployment file (YAML).")]
+EndHolders = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        metavar="PID[,PID...]",
+        help="End these processes before the start: they hold the GPUs or the port.",
+    ),
+]
 Name = Annotated[
     Optional[str],  # noqa: UP045  Typer reads the annotation at run time on Python 3.11
     typer.Argument(metavar="[NAME]", help="The deployment; may be left out if there is one."),
@@ -183,6 +191,7 @@ def plan(
         Optional[str],  # noqa: UP045
         typer.Option(help="Write the plan to this file as well, for `stoker apply PLAN`."),
     ] = None,
+    end_holders: EndHolders = None,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="End with 4 if there is something to do.")
     ] = False,
@@ -190,11 +199,12 @@ def plan(
 ) -> None:
     """Show what apply would do, and why. Changes nothing."""
     from stoker.cli.output import print_text, print_value
+    from stoker.commands.holders import parse_pids
     from stoker.commands.plan import plan_file, write_plan_file
     from stoker.report.plan_text import render_plan
 
     with _world(as_json=as_json) as world:
-        planned = plan_file(world, file)
+        planned = plan_file(world, file, end_holders=parse_pids(end_holders))
         if out is not None:
             write_plan_file(world, planned.plan, out)
     if as_json:
@@ -210,16 +220,17 @@ def plan(
 
 
 @app.command()
-def apply(*, file: File, as_json: AsJson = False) -> None:
+def apply(*, file: File, end_holders: EndHolders = None, as_json: AsJson = False) -> None:
     """Make it so: change, start, wait until verified; or roll back by itself.
 
     FILE is a deployment file, or a plan that `stoker plan` saved.
     """
     from stoker.cli.applied import print_applied
     from stoker.commands.apply import apply_file
+    from stoker.commands.holders import parse_pids
 
     with _world(as_json=as_json) as world:
-        applied = apply_file(world, file)
+        applied = apply_file(world, file, end_holders=parse_pids(end_holders))
     print_applied(applied, as_json=as_json)
 
 
@@ -234,14 +245,16 @@ def up(
         Optional[int],  # noqa: UP045
         typer.Option(min=1, max=65535, help="Another port for the embedded example."),
     ] = None,
+    end_holders: EndHolders = None,
     as_json: AsJson = False,
 ) -> None:
     """Short for apply; without a file it serves a small embedded model."""
     from stoker.cli.applied import print_applied
+    from stoker.commands.holders import parse_pids
     from stoker.commands.up import up_deployment
 
     with _world(as_json=as_json) as world:
-        applied = up_deployment(world, file, port=port)
+        applied = up_deployment(world, file, port=port, end_holders=parse_pids(end_holders))
     print_applied(applied, as_json=as_json)
 
 
@@ -266,14 +279,20 @@ def logs(
     name: Name = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as it is written.")] = False,
     lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many at first.")] = 50,
+    journal: Annotated[
+        bool, typer.Option("--journal", help="What the supervisor itself wrote of the service.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what the engine wrote."""
     from stoker.cli.output import print_chunk, print_value
-    from stoker.commands.logs import follow_logs, read_logs
+    from stoker.commands.logs import follow_logs, read_logs, read_messages
 
+    if journal and follow:
+        raise UsageError("--journal cannot be followed", "leave -f out, or --journal")
+    read = read_messages if journal else read_logs
     with _world(as_json=as_json) as world:
-        found = read_logs(world, name, line_count=lines)
+        found = read(world, name, line_count=lines)
         if as_json and not follow:
             print_value({"schema": "logs/1", "lines": list(found)})
             return
@@ -333,12 +352,13 @@ def verify(
 
 
 @app.command()
-def start(*, name: Name = None, as_json: AsJson = False) -> None:
+def start(*, name: Name = None, end_holders: EndHolders = None, as_json: AsJson = False) -> None:
     """Start a stopped deployment and wait until it is verified."""
+    from stoker.commands.holders import parse_pids
     from stoker.commands.service import start_deployment
 
     with _world(as_json=as_json) as world:
-        done = start_deployment(world, name)
+        done = start_deployment(world, name, end_holders=parse_pids(end_holders))
     _print_done(done, "runs and is verified", as_json=as_json)
 
 
@@ -420,3 +440,6 @@ def _print_done(done: Converged, text: str, *, as_json: bool) -> None:
     else:
         nothing = "" if done.run else " (nothing had to change)"
         print_text(f"{done.plan.name} {text}{nothing}")
+
+
+takeover.register(app)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from stoker.commands.assemble import plan_deployment
 from stoker.commands.converge import Converged, converge, exclusive
+from stoker.commands.guarding import find_key
 from stoker.commands.holders import parse_pids
 from stoker.commands.plan import looks_like_plan, read_file
 from stoker.commands.resolve import resolve
@@ -54,9 +55,7 @@ def apply_file(world: World, path: str, *, end_holders: Sequence[int] = ()) -> A
     return apply_text(world, text, path, end_holders=end_holders)
 
 
-def apply_text(
-    world: World, text: str, origin: str, *, end_holders: Sequence[int] = ()
-) -> Applied:
+def apply_text(world: World, text: str, origin: str, *, end_holders: Sequence[int] = ()) -> Applied:
     """Apply the text of a deployment file; ``end_holders`` as for :func:`apply_file`."""
     deployment = parse_deployment(text, origin, engine_kinds=engine_kinds())
     chosen = using_wanted(world, deployment)  # a wrong file needs no lock
@@ -125,11 +124,12 @@ def _report(world: World, converged: Converged) -> Applied:
     launch = converged.plan.launch
     if launch is None:
         raise StateError(f"the plan of {converged.plan.name} has no launch")
+    key = find_key(launch)
     return Applied(
         converged=converged,
         url=world.connect(launch.host, launch.port, None).url,
         published_name=launch.published_name,
         verification=read_verification(world.host, world.folders, converged.plan.name),
         question=QUESTION,
-        key_file=next((secret.source_path for secret in launch.secrets), ""),
+        key_file=key.source_path if key else "",
     )

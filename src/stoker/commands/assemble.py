@@ -6,20 +6,21 @@ Shared by every verb that changes a deployment. Reads the host and the service; 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from stoker.apply.observe import observe_files, secret_digests
+from stoker.commands.drifting import find_drift, fitting
 from stoker.commands.guarding import guard_files, guarded, is_verified_by, read_guard
-from stoker.commands.holders import Clearing, judge_without
+from stoker.commands.holders import NOTHING, Clearing, judge_without
 from stoker.commands.judge import judge
 from stoker.commands.resolve import Resolved
 from stoker.commands.world import World
 from stoker.errors import HostError, StateError
-from stoker.model.deployment import Deployment
-from stoker.model.engine_table import EngineTable
-from stoker.model.facts import read_path
+from stoker.knowledge.derived.devices import choose_devices, may_use_gpus
+from stoker.model.facts import Plain, Unknown, read_path
 from stoker.model.finding import Finding
 from stoker.model.generation import Generation
-from stoker.model.launch import ServicePhase
+from stoker.model.launch import DriftKind, LaunchGpus, ServicePhase
 from stoker.model.layout import is_secret
 from stoker.model.plan import Image, Plan, Preparation
 from stoker.planning.activations import Wanted, plan_activations
@@ -64,13 +65,12 @@ def files_of(world: World, generation: Generation) -> dict[str, Image | None]:
 
     Raises HostError when a secret of the owner cannot be read.
     """
-    sources = {secret.path: secret.source_path for secret in generation.launch.secrets}
     return desired_files(
         generation,
         folders=world.folders,
         orders=guard_files(world, generation),
         definitions=definitions_of(world, generation),
-        secret_digests=secret_digests(world.host, sources, world.digest_secret()),
+        secret_digests=secret_digests(world.host, generation.launch.secrets, world.digest_secret()),
     )
 
 
@@ -82,7 +82,7 @@ def plan_generation(
     preparations: Sequence[Preparation],
     findings: Sequence[Finding],
     origin: Mapping[str, str],
-    clearing: Clearing = Clearing(),
+    clearing: Clearing = NOTHING,
 ) -> Plan:
     """The plan that puts a generation in force and gets it running and verified.
 
@@ -90,14 +90,17 @@ def plan_generation(
     """
     name, folders = generation.name, world.folders
     desired = _desired_or_none(world, generation, findings)
+    world.supervisor.check_usable()
     world.supervisor.check_foreign(name)
     current = read_current(world.host, folders, name)
     if current is not None and desired:
         gone = _paths_of(world, current) - desired.keys()
         desired.update(dict.fromkeys(sorted(gone)))
-    actual = observe_actual(world, name, desired)
+    actual = replace(observe_actual(world, name, desired), drift=find_drift(world, name))
     definitions = definitions_of(world, generation)
     reasons = explain_files(generation, folders=folders, definitions=definitions)
+    edited = (each for each in actual.drift if each.kind is DriftKind.EDITED)
+    reasons |= {each.path: each.sentence for each in edited}
     changes = plan_changes(desired, actual.files, reasons)
     activations = plan_activations(
         name=name,
@@ -149,7 +152,9 @@ def plan_deployment(
     world: World, resolved: Resolved, *, origin: str, end_holders: Sequence[int] = ()
 ) -> Plan:
     """The plan for a resolved deployment. Raises UsageError for a holder that may not be ended."""
+    world = fitting(world, resolved.deployment.name, resolved.facts)
     judged = judge_without(world, resolved, end_holders)
+    resolved = _with_gpus(resolved, judged.tree)
     memory = read_path(judged.tree, "derived.memory.line")
     return plan_generation(
         world,
@@ -167,15 +172,31 @@ def plan_deployment(
     )
 
 
+def _with_gpus(resolved: Resolved, tree: Mapping[str, Plain]) -> Resolved:
+    """The same with the GPUs that are there now: at a later start some may be missing.
+
+    The number of a device node is left out, since it follows the order in which drivers are bound.
+    """
+    chosen = choose_devices(resolved.deployment, resolved.facts, resolved.table)
+    devices = () if isinstance(chosen, Unknown) else chosen
+    parts = [read_path(tree, f"derived.memory.{key}_bytes") for key in ("weights", "context")]
+    known = [part for part in parts if isinstance(part, int)]
+    gpus = LaunchGpus(
+        devices=tuple(replace(device, minor=None) for device in devices),
+        needed_bytes=sum(known) if devices and len(known) == len(parts) else None,
+    )
+    return replace(resolved, launch=replace(resolved.launch, gpus=gpus))
+
+
 def generation_of(world: World, resolved: Resolved) -> Generation:
     """The generation that this deployment would be: the current one if nothing differs."""
     deployment, name = resolved.deployment, resolved.deployment.name
-    sources = {secret.path: secret.source_path for secret in resolved.launch.secrets}
+    secrets = resolved.launch.secrets
     try:
-        digests = secret_digests(world.host, sources, world.digest_secret())
+        digests = secret_digests(world.host, secrets, world.digest_secret())
     except HostError:
         # A key that cannot be read blocks the plan by a rule; until then it has no digest.
-        digests = dict.fromkeys(sources, "")
+        digests = dict.fromkeys((secret.path for secret in secrets), "")
     service = build_service(
         deployment,
         resolved.launch,
@@ -184,7 +205,7 @@ def generation_of(world: World, resolved: Resolved) -> Generation:
         model=resolved.model,
         secret_digests=digests,
         supervisor=world.supervisor.properties.kind,
-        uses_gpu=may_use_gpu(deployment, resolved.table),
+        uses_gpu=may_use_gpus(deployment, resolved.table),
     )
     numbers = list_generations(world.host, world.folders, name)
     return next_generation(
@@ -196,12 +217,6 @@ def generation_of(world: World, resolved: Resolved) -> Generation:
         service=service,
         model=resolved.model,
     )
-
-
-def may_use_gpu(deployment: Deployment, table: EngineTable) -> bool:
-    """Whether the engine could compute on a GPU: what we installed may have been built without."""
-    is_able = deployment.engine.environment != "embedded" or table.embedded.uses_gpus
-    return is_able and deployment.gpus != "none"
 
 
 def require_current(world: World, name: str) -> Generation:

@@ -15,12 +15,22 @@ from dataclasses import replace
 from stoker.builds.environment import environment_path, executable_in
 from stoker.commands.world import World
 from stoker.errors import HostError, StateError
-from stoker.guard.config import Canary, Engine, GuardConfig, Limits, PhasePattern, Server, Weights
+from stoker.guard.config import (
+    Canary,
+    Devices,
+    Engine,
+    GuardConfig,
+    Limits,
+    PhasePattern,
+    Server,
+    Weights,
+)
 from stoker.guard.decide import KILL_SECONDS, MARGIN_SECONDS
 from stoker.guard.values import Rules
 from stoker.guard.vigil import longest_doubt_seconds
 from stoker.guard.words import GuardStatus
 from stoker.knowledge.engines import load_engine_table, load_environment
+from stoker.knowledge.gpu_memory import load_gpu_memory
 from stoker.model.document import parse_document, render_document
 from stoker.model.engine_table import EngineTable, EnvironmentRecipe
 from stoker.model.facts import Plain
@@ -39,6 +49,8 @@ _SLACK_SECONDS = 60
 #: What the dynamic linker reads (ld.so(8)) is meant for the engine; in the guard it could put one
 #: library in another's place.
 _LINKER_PREFIX = "LD_"
+#: The rule that forbids a start whose GPUs others hold.
+HELD_RULE = "gpu.held"
 #: A status is far smaller.
 _STATUS_LIMIT_BYTES = 1 << 16
 
@@ -110,6 +122,7 @@ def guard_config(world: World, generation: Generation) -> GuardConfig:
             for row in table.phases
         ),
         weights=Weights(model=generation.model, paths=_weight_paths(launch, table)),
+        devices=_devices(generation),
         require=tuple(contract["require"]) if contract.get("require") else None,
         status_path=guard_status_path(world.folders, name),
         starts_path=starts_path(world.folders, name),
@@ -160,6 +173,17 @@ def _weight_paths(launch: Launch, table: EngineTable) -> tuple[str, ...]:
     values = {setting.name: setting.value for setting in launch.settings}
     paths = (values.get(flag) for flag in flags)
     return tuple(path for path in paths if path and posixpath.isabs(path))
+
+
+def _devices(generation: Generation) -> Devices:
+    """The GPUs that must be there; whoever accepted that others hold them is not asked again."""
+    gpus = generation.launch.gpus
+    accepted = generation.deployment.get("accept") or ()
+    return Devices(
+        gpus=gpus.devices,
+        held_share=None if HELD_RULE in accepted else load_gpu_memory().little.share,
+        needed_bytes=gpus.needed_bytes,
+    )
 
 
 def _part(generation: Generation, key: str) -> Mapping[str, Plain]:

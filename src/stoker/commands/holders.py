@@ -45,6 +45,8 @@ _LOOK_SECONDS = 1.0
 #: the field after the command's name (proc_pid_stat(5)).
 _KERNEL_THREAD = 0x00200000
 _GROUP, _FLAGS = 2, 6
+#: States of a process that has ended and only waits to be reaped.
+_ENDED_STATES = frozenset("ZXx")
 _MOST_PID = 1 << 22
 
 
@@ -54,6 +56,10 @@ class Clearing:
 
     ending: tuple[NamedProcess, ...] = ()
     gpus: tuple[str, ...] = ()
+
+
+#: Nothing is cleared away.
+NOTHING = Clearing()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +140,8 @@ def _why_unseen(tree: Mapping[str, Plain]) -> str:
 
 
 def _look_at(world: World, pid: int, holding: Sequence[Mapping[str, Plain]]) -> Candidate | None:
-    """The process as it is now; one that is another than the one that was seen holds nothing."""
+    """The process as it is now, None if it has ended; one that is another than the one that was
+    seen holds nothing."""
     try:
         text = world.host.read_text(f"/proc/{pid}/stat")
         identity = parse_process_identity(text, pid)
@@ -142,6 +149,8 @@ def _look_at(world: World, pid: int, holding: Sequence[Mapping[str, Plain]]) -> 
         group, flags = int(fields[_GROUP]), int(fields[_FLAGS])
         owner = parse_owner(world.host.read_text(f"/proc/{pid}/cgroup"))
     except (HostError, ValueError):
+        return None
+    if fields[0] in _ENDED_STATES:
         return None
     rows = [row for row in holding if row.get("process", identity) == identity]
     stops = [say_stop({"deployment": None, **row, **owner}) for row in rows]

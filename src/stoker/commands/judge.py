@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from stoker.commands.drifting import find_drift
 from stoker.commands.resolve import Resolved
 from stoker.commands.world import World
 from stoker.errors import HostError
@@ -47,6 +48,7 @@ def knowledge_tree(
         me=world.me,
         folders=world.folders,
         ending=ending,
+        drift=find_drift(world, name),
     )
 
 

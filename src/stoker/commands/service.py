@@ -12,6 +12,7 @@ from stoker.commands.assemble import (
     require_current,
 )
 from stoker.commands.converge import Converged, converge, exclusive
+from stoker.commands.drifting import fitting
 from stoker.commands.guarding import guard_files, guarded
 from stoker.commands.holders import judge_without
 from stoker.commands.judge import judge
@@ -112,6 +113,7 @@ def _plan_known(
             "apply its deployment file again to have it made anew",
         )
     resolved = _resolved_again(world, generation)
+    world = fitting(world, generation.name, resolved.facts)
     judged = judge_without(world, resolved, end_holders)
     return plan_generation(
         world,

@@ -15,7 +15,8 @@ stuck or no longer generates, and leaves nothing of it behind.
 
 exit codes: 0 stopped as asked, 2 the configuration is wrong, 90 stuck while it started,
 91 its contract never passed, 92 it no longer generated, 93 it ended with 0 though nobody asked,
-126 and 127 it cannot be executed; all others are the engine's own (128 + the signal).
+94 its GPUs are not there, 126 and 127 it cannot be executed; all others are the engine's own
+(128 + the signal).
 """
 
 

@@ -19,10 +19,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
 import subprocess
+import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -55,6 +58,15 @@ _ALL_GONE = b"."
 #: How long killed processes may take to be gone; one in a driver's call takes its time.
 _GONE_SECONDS = 10.0
 _LOOK_SECONDS = 0.02
+
+#: Programs of our own that look at something and end; they are no part of the engine.
+_helpers: set[int] = set()
+#: Held while a child is reaped, and while a helper is started and not yet known as one.
+_reaping = threading.Lock()
+#: How long a helper that has said all may take to end, and one that was killed.
+_HELPER_SECONDS = 2.0
+_ANSWER_BYTES = 1 << 16
+_MOST_ANSWER_BYTES = 1 << 20
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -107,7 +119,7 @@ def start_engine(engine: Engine, environment: Mapping[str, str]) -> Child:
     try:
         process = subprocess.Popen(
             engine.argv,
-            env={**environment, STAMP: _identify(guard)},
+            env={**environment, STAMP: identify(guard)},
             cwd=engine.directory,
             stdin=subprocess.DEVNULL,
             stdout=writing,
@@ -123,13 +135,13 @@ def start_engine(engine: Engine, environment: Mapping[str, str]) -> Child:
         os.close(writing)
     # From here on reap() waits for it; subprocess itself must not.
     process.returncode = 0
-    return Child(pid=process.pid, process=_identify(process.pid), output=reading)
+    return Child(pid=process.pid, process=identify(process.pid), output=reading)
 
 
 def start_watcher(child: Child) -> Watcher:
     """Start the process that ends the engine when the guard is gone."""
     reading, writing = os.pipe()
-    stamp = _identify(os.getpid())
+    stamp = identify(os.getpid())
     pid = os.fork()
     if pid:
         os.close(reading)
@@ -158,8 +170,15 @@ def signal_engine(child: Child, number: signal.Signals) -> None:
 def reap() -> Iterator[tuple[int, int]]:
     """Every child that has ended, whosoever it was: its pid and status, negative for a signal."""
     with suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+        while (ended := _reap_one())[0]:
             yield ended[0], os.waitstatus_to_exitcode(ended[1])
+
+
+def _reap_one() -> tuple[int, int]:
+    with _reaping:
+        ended = os.waitpid(-1, os.WNOHANG)
+        _helpers.discard(ended[0])  # its pid may be anybody's from now on
+        return ended
 
 
 def kill_rest(watcher: Watcher) -> bool:
@@ -178,18 +197,92 @@ def kill_rest(watcher: Watcher) -> bool:
     return True
 
 
+def run_helper(arguments: Sequence[str], *, timeout_seconds: float) -> str | None:
+    """What a short-lived program of our own prints, None if it did not end in time.
+
+    The arguments are those of our interpreter. May be called from any thread: it starts no engine,
+    and its process counts as none of the engine's. Raises OSError if it cannot be started.
+    """
+    reading, writing = os.pipe()
+    try:
+        # Not reaped before it can be told from any other process.
+        with _reaping:
+            process = subprocess.Popen(
+                (sys.executable, "-P", *arguments),
+                env=_helper_environment(),
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=writing,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            process.returncode = 0  # reap() waits for it
+            _helpers.add(process.pid)
+            descriptor = os.pidfd_open(process.pid)
+    finally:
+        os.close(writing)
+    try:
+        return _read_to_end(reading, timeout_seconds)
+    finally:
+        os.close(reading)
+        _end_helper(process.pid, descriptor)
+        os.close(descriptor)
+
+
+def _helper_environment() -> dict[str, str]:
+    return {
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "PATH": os.environ.get("PATH", os.defpath),
+        "LC_ALL": "C.UTF-8",
+        STAMP: identify(os.getpid()),  # the watcher ends it with all the rest
+    }
+
+
+def _read_to_end(pipe: int, timeout_seconds: float) -> str | None:
+    """All that is written until the pipe is closed; None if that does not come in time."""
+    deadline, data = time.monotonic() + timeout_seconds, bytearray()
+    while len(data) < _MOST_ANSWER_BYTES:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([pipe], [], [], left)[0]:
+            return None
+        piece = os.read(pipe, _ANSWER_BYTES)
+        if not piece:
+            return data.decode("utf-8", "replace")
+        data += piece
+    return None
+
+
+def _end_helper(pid: int, descriptor: int) -> None:
+    """Wait for its end, by force if need be; one that is stuck in a driver stays a helper."""
+    for number in (None, signal.SIGKILL):
+        if number is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(descriptor, number)
+        if select.select([descriptor], [], [], _HELPER_SECONDS)[0]:
+            _helpers.discard(pid)
+            return
+
+
 def read_bytes_read() -> int:
-    """Bytes that all descendants have read from files so far, as far as the kernel tells.
+    """Bytes that the engine's processes have read from files so far, as far as the kernel tells.
 
     Of each process the larger figure counts: read(2) from the disk appears in both, pages that
     are mapped in appear in ``read_bytes`` alone, and reads from the page cache in ``rchar`` alone.
     """
     host = LocalHost()
     total = 0
-    for pid in _descendants():
+    for pid in engine_pids():
         figures = parse_io(_read(host, f"/proc/{pid}/io"))
         total += max(figures.get("rchar", 0), figures.get("read_bytes", 0))
     return total
+
+
+def engine_pids() -> frozenset[int]:
+    """All that descends from the guard but its helpers and what those have started."""
+    with _reaping:  # no helper is just being started, and one that ends now was one before
+        helpers, processes = frozenset(_helpers), read_processes(LocalHost())
+    families = (find_descendants(processes, pid) for pid in helpers)
+    return find_descendants(processes, os.getpid()) - helpers.union(*families)
 
 
 def parse_io(text: str) -> Mapping[str, int]:
@@ -205,7 +298,8 @@ def _read(host: LocalHost, path: str) -> str:
         return ""
 
 
-def _identify(pid: int) -> str:
+def identify(pid: int) -> str:
+    """The identity of a process that is there. Raises OSError if it is not."""
     with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
         return parse_process_identity(file.read(), pid)
 

@@ -16,8 +16,12 @@ from typing import ClassVar, TypeVar
 
 from stoker.errors import UsageError
 from stoker.model.facts import Plain
+from stoker.model.gpu import GpuDevice
 
 Value = TypeVar("Value")
+
+#: As the kernel writes it: domain, bus, device and function.
+_PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +96,22 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """The GPUs that must be there before the engine is started; none for one that needs none.
+
+    ``wait_seconds``: for so long it is waited for what may still come, as drivers do at boot.
+    ``held_share``: from which share of a GPU's memory on other programs are in the way, None where
+    sharing is meant. ``needed_bytes``: what the engine needs on all of them together; beside
+    others it is started if so much is free. None: it takes whatever there is.
+    """
+
+    gpus: tuple[GpuDevice, ...] = ()
+    wait_seconds: float = 60.0
+    held_share: float | None = None
+    needed_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Canary:
     """How a ready engine is watched.
 
@@ -125,6 +145,7 @@ class GuardConfig:
     canary: Canary
     phases: tuple[PhasePattern, ...] = ()
     weights: Weights = Weights()
+    devices: Devices = Devices()
     require: tuple[str, ...] | None = None
     status_path: str | None = None
     starts_path: str | None = None
@@ -161,6 +182,7 @@ def parse_config(data: Plain) -> GuardConfig:
         canary=document.take("canary", _parse_canary),
         phases=document.take("phases", _many(_parse_phase), ()),
         weights=document.take("weights", _parse_weights, Weights()),
+        devices=document.take("devices", _parse_devices, Devices()),
         require=document.take("require", _perhaps(_many(_text)), None),
         status_path=document.take("status_path", _perhaps(_text), None),
         starts_path=document.take("starts_path", _perhaps(_text), None),
@@ -269,6 +291,29 @@ def _parse_weights(data: Plain, place: str) -> Weights:
     return weights
 
 
+def _parse_devices(data: Plain, place: str) -> Devices:
+    part = _Part(data, place)
+    devices = Devices(
+        gpus=part.take("gpus", _many(_parse_gpu), ()),
+        wait_seconds=part.take("wait_seconds", _seconds, 60.0),
+        held_share=part.take("held_share", _perhaps(_share), None),
+        needed_bytes=part.take("needed_bytes", _perhaps(_whole_number), None),
+    )
+    part.finish()
+    return devices
+
+
+def _parse_gpu(data: Plain, place: str) -> GpuDevice:
+    part = _Part(data, place)
+    gpu = GpuDevice(
+        address=part.take("address", _address),
+        uuid=part.take("uuid", _perhaps(_text), None),
+        minor=part.take("minor", _perhaps(_whole_number), None),
+    )
+    part.finish()
+    return gpu
+
+
 def _parse_canary(data: Plain, place: str) -> Canary:
     part = _Part(data, place)
     canary = Canary(
@@ -298,6 +343,13 @@ def _text(data: Plain, place: str) -> str:
     return data
 
 
+def _address(data: Plain, place: str) -> str:
+    text = _text(data, place)
+    if not _PCI_ADDRESS.fullmatch(text):
+        raise UsageError(f"`{place}` is no address on the PCI bus, like 0000:41:00.0")
+    return text
+
+
 def _pattern(data: Plain, place: str) -> str:
     text = _text(data, place)
     try:
@@ -311,6 +363,12 @@ def _whole_number(data: Plain, place: str) -> int:
     if not isinstance(data, int) or isinstance(data, bool):
         raise UsageError(f"`{place}` is no whole number")
     return data
+
+
+def _share(data: Plain, place: str) -> float:
+    if not isinstance(data, int | float) or isinstance(data, bool) or not 0 <= data <= 1:
+        raise UsageError(f"`{place}` is no share between 0 and 1")
+    return float(data)
 
 
 def _seconds(data: Plain, place: str) -> float:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
 from types import FrameType
 
@@ -21,6 +22,7 @@ from stoker.contract.run import QUICK, select_checks
 from stoker.endpoints.http import HttpEndpoint
 from stoker.errors import UsageError
 from stoker.guard.asking import Question, WallClock, put_question, read_key
+from stoker.guard.boot import Boot, await_devices, read_memory
 from stoker.guard.child import (
     Child,
     Watcher,
@@ -73,6 +75,8 @@ _STARTING_TICK_SECONDS = 0.25
 _TICK_SECONDS = 1.0
 #: The whole process table is read for it.
 _BYTES_SECONDS = 2.0
+#: A program of our own is run for it.
+_MEMORY_SECONDS = 10.0
 _STATUS_SECONDS = 1.0
 #: What is left in the pipe of an engine that has ended is read in no time, unless the reader of
 #: the guard's own output stands still.
@@ -108,6 +112,8 @@ class _Shell:
     output: threading.Thread
     starts: Starts
     bytes_at_seconds: float = 0.0
+    memory_at_seconds: float = 0.0
+    memory_reader: threading.Thread | None = None
     status_at_seconds: float = 0.0
     shown: GuardStatus | None = None
 
@@ -121,6 +127,10 @@ def run_guard(config: GuardConfig) -> int:
     environment = choose_environment(config.engine, os.environ, _read_secrets(config))
     inbox: SimpleQueue[Item] = SimpleQueue()
     _listen(inbox)
+    say = partial(_say, config)
+    code = await_devices(Boot(config=config, inbox=inbox, send=connect_manager(), say=say))
+    if code is not None:
+        return code
     try:
         child = start_engine(config.engine, environment)
     except OSError as error:
@@ -240,6 +250,24 @@ def _observe(shell: _Shell) -> Iterator[Observation]:
     if _is_starting(shell) and time.monotonic() - shell.bytes_at_seconds >= _BYTES_SECONDS:
         shell.bytes_at_seconds = time.monotonic()
         yield BytesRead(total=read_bytes_read())
+    if _is_starting(shell) and shell.config.devices.gpus:
+        _begin_to_read_memory(shell)
+
+
+def _begin_to_read_memory(shell: _Shell) -> None:
+    """Have a thread look how much GPU memory the engine has, one at a time, now and then."""
+    now, reader = time.monotonic(), shell.memory_reader
+    if now - shell.memory_at_seconds < _MEMORY_SECONDS or (reader and reader.is_alive()):
+        return
+    shell.memory_at_seconds = now
+    shell.memory_reader = threading.Thread(target=_read_memory, args=(shell,), daemon=True)
+    shell.memory_reader.start()
+
+
+def _read_memory(shell: _Shell) -> None:
+    memory = read_memory(shell.config.devices)
+    if memory is not None:
+        shell.inbox.put(memory)
 
 
 def _next_item(shell: _Shell) -> Item | None:

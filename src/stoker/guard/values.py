@@ -28,6 +28,7 @@ class ExitCode(IntEnum):
     NEVER_VERIFIED = 91
     GAVE_UP = 92
     ENDED_UNASKED = 93
+    NO_DEVICES = 94
     NOT_EXECUTABLE = 126
     NOT_FOUND = 127
 

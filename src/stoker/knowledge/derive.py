@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from stoker.knowledge.derived.case import Case
 from stoker.knowledge.derived.flags import derive_flags
+from stoker.knowledge.derived.holders import derive_holders
 from stoker.knowledge.derived.listening import derive_key_file, derive_listening, derive_port
 from stoker.knowledge.derived.memory import derive_memory
 from stoker.knowledge.derived.room import derive_disk
@@ -21,7 +22,7 @@ from stoker.knowledge.rules import load_rules
 from stoker.model.deployment import Deployment
 from stoker.model.engine_table import EngineTable
 from stoker.model.facts import Facts, Observation, Plain, Unknown
-from stoker.model.launch import Launch
+from stoker.model.launch import Drift, DriftKind, Launch
 from stoker.model.plan import Folders, Preparation
 from stoker.ports import SupervisorProperties
 
@@ -40,11 +41,14 @@ def build_tree(
     folders: Folders,
     me: str = "",
     services: Mapping[int, str] = MappingProxyType({}),
+    ending: frozenset[int] = frozenset(),
+    drift: Sequence[Drift] = (),
 ) -> dict[str, Plain]:
     """JSON-shaped data with Unknown leaves.
 
-    At the top: ``deployment``, ``launch``, ``supervisor``, ``folders``, ``derived``, and each probe
-    by its id. The other arguments are those of :class:`stoker.knowledge.derived.case.Case`.
+    At the top: ``deployment``, ``launch``, ``supervisor``, ``folders``, ``derived``, ``drift`` (the
+    sentences by kind), and each probe by its id. The other arguments are those of
+    :class:`stoker.knowledge.derived.case.Case`.
     """
     case = Case(
         deployment=deployment,
@@ -57,6 +61,7 @@ def build_tree(
         user=user,
         me=me,
         services=services,
+        ending=ending,
     )
     probes = {probe: _value_of(seen) for probe, seen in facts.observations.items()}
     return {
@@ -66,6 +71,9 @@ def build_tree(
         "supervisor": asdict(supervisor),
         "folders": asdict(folders),
         "derived": derive(case),
+        "drift": {
+            kind.value: [each.sentence for each in drift if each.kind is kind] for kind in DriftKind
+        },
     }
 
 
@@ -79,6 +87,7 @@ def derive(case: Case) -> dict[str, Plain]:
         "engine": {"command": case.launch.argv[0]},
         "flags": derive_flags(case),
         "gpus": derive_gpus(case),
+        "holders": derive_holders(case),
         "key_file": derive_key_file(case),
         "listening": derive_listening(case),
         "memory": derive_memory(case),

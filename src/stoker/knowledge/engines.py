@@ -23,6 +23,7 @@ from stoker.knowledge.datafiles import (
 from stoker.knowledge.structure import structure
 from stoker.model.engine_table import (
     EngineTable,
+    EngineVariable,
     EnvironmentRecipe,
     FlagCatalogue,
     ModelPackage,
@@ -32,6 +33,7 @@ from stoker.model.engine_table import (
 from stoker.model.facts import Plain
 
 _PHASES = ("starting", "loading-weights", "allocating", "warming-up", "listening", "failed")
+_VARIABLES = "variables"
 _SHA256 = re.compile(r"^[0-9a-f]{64}$")
 _PLACEHOLDER = re.compile(r"@(?:build|version:([A-Za-z0-9._-]+))@")
 
@@ -68,11 +70,24 @@ def parse_engine_table(data: Mapping[str, Plain], *, where: str) -> EngineTable:
 def load_catalogue(kind: str, build: str) -> FlagCatalogue:
     """All flags of one build of an engine. Raises DataError."""
     where = f"flags/{kind}/{build}.json"
-    catalogue = structure(FlagCatalogue, read_json(where), where=where)
+    rows = {key: rows for key, rows in read_json(where).items() if key != _VARIABLES}
+    catalogue = structure(FlagCatalogue, rows, where=where)
     check_source(catalogue.source, where=where)
     if (catalogue.engine, catalogue.build) != (kind, build):
         raise DataError(f"{where}: describes {catalogue.engine} {catalogue.build}")
     return catalogue
+
+
+@cache
+def load_variables(kind: str, build: str) -> Mapping[str, EngineVariable]:
+    """The environment variables that one build of an engine declares, by name. Raises DataError.
+
+    They stand in the file of its flags; empty for an engine whose variables were not read.
+    """
+    where = f"flags/{kind}/{build}.json"
+    rows = read_json(where).get(_VARIABLES, ())
+    variables = structure(tuple[EngineVariable, ...], rows, where=f"{where}: {_VARIABLES}")
+    return {variable.name: variable for variable in variables}
 
 
 @cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -63,6 +63,8 @@ def _structure_union(kind: Any, data: Plain, where: str) -> Any:
 def _structure_list(item_kind: Any, data: Plain, where: str) -> tuple[Any, ...]:
     if not isinstance(data, (list, tuple)):
         raise DataError(f"{where}: expected a list, found {data!r}")
+    if all(type(item) is item_kind for item in data):
+        return tuple(data)
     return tuple(_structure(item_kind, item, f"{where}[{n}]") for n, item in enumerate(data))
 
 
@@ -91,7 +93,16 @@ def _structure_class(kind: Any, data: Plain, where: str) -> Any:
         raise DataError(f"{where}: unknown key {', '.join(unknown)}")
     if missing := sorted(required - set(data)):
         raise DataError(f"{where}: missing key {', '.join(missing)}")
-    return kind(**{key: _structure(fields[key], data[key], f"{where}.{key}") for key in data})
+    # Most values are right as they are, and a large catalogue shall load within milliseconds.
+    ready = _plain_fields_of(kind)
+    return kind(
+        **{
+            key: value
+            if type(value) in ready[key]
+            else _structure(fields[key], value, f"{where}.{key}")
+            for key, value in data.items()
+        }
+    )
 
 
 def _structure_word(kind: type[StrEnum], data: Plain, where: str) -> StrEnum:
@@ -113,3 +124,19 @@ def _fields_of(kind: Any) -> tuple[dict[str, Any], frozenset[str]]:
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     )
     return {field.name: hints[field.name] for field in fields}, required
+
+
+@cache
+def _plain_fields_of(kind: Any) -> dict[str, tuple[type, ...]]:
+    """For each field of a dataclass the types whose values need no structure: ``str | None``."""
+    fields, _ = _fields_of(kind)
+    return {name: tuple(_plain_types(field)) for name, field in fields.items()}
+
+
+def _plain_types(kind: Any) -> Iterator[type]:
+    members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    first = next((member for member in members if member is not type(None)), None)
+    if first in _PLAIN_TYPES:
+        yield first
+    if type(None) in members:
+        yield type(None)

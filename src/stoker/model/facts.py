@@ -43,13 +43,30 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """How a service manager is asked to run one command for a moment, to see what it can do.
+
+    ``argv`` and ``env``: the program that asks it, to be followed by properties, each after a
+    ``--property=``, and by the command. ``layers``: the properties of a service's sandbox, by
+    what they take; ``titles``: what a service has of each layer, for a person.
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    layers: Mapping[str, tuple[str, ...]]
+    titles: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """What the probes are asked to look at besides the machine itself.
 
     ``model_path``, ``draft_path``: the weights (file or folder) on this host, if known.
     ``folders``: where Stoker will write (state, environments, models), for the disk probe.
     ``command``: the engine's executable, for the version probe.
-    ``user``: who the service will run as, for the reachability probe.
+    ``user``: who the service will run as, for the reachability probe. ``trial``: how its manager
+    can be tried, None for one that has no sandbox. ``uses_gpus``: whether it matters who holds
+    GPUs.
     """
 
     model_path: str | None = None
@@ -57,6 +74,8 @@ class Target:
     folders: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     user: str | None = None
+    trial: Trial | None = None
+    uses_gpus: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from stoker.model.finding import Source
+from stoker.model.gpu import GpuDevice
 
 
 class Origin(StrEnum):
@@ -62,6 +63,17 @@ class Readiness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchGpus:
+    """The GPUs that an engine is to have, by what stays the same of them over a restart.
+
+    ``needed_bytes``: what it needs on all of them together, None for one that takes all there is.
+    """
+
+    devices: tuple[GpuDevice, ...] = ()
+    needed_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """Everything that starts one engine for one deployment."""
 
@@ -78,6 +90,7 @@ class Launch:
     readiness: Readiness
     stop_timeout_seconds: int
     settings: tuple[Setting, ...] = ()
+    gpus: LaunchGpus = LaunchGpus()
 
 
 #: Exit statuses after which starting the same service again is of no use: it was used wrongly, it

@@ -20,7 +20,7 @@ def plan_id(
     """
     work = {
         "changes": [[c.path, _image_key(c.before), _image_key(c.after)] for c in changes],
-        "activations": [[a.kind.value, a.target] for a in activations],
+        "activations": [_activation_key(a) for a in activations],
         "preparations": [[p.kind, p.target] for p in preparations],
     }
     return digest_text(canonical_json(work))[:12]
@@ -35,9 +35,7 @@ def compare_plans(saved: Plan, now: Plan) -> tuple[str, ...]:
     new = {change.path: change for change in now.changes}
     for path in sorted(old.keys() | new.keys()):
         differences += _compare_change(path, old.get(path), new.get(path))
-    if [(a.kind, a.target) for a in saved.activations] != [
-        (a.kind, a.target) for a in now.activations
-    ]:
+    if list(map(_activation_key, saved.activations)) != list(map(_activation_key, now.activations)):
         then, today = (_names(plan) for plan in (saved, now))
         differences.append(f"activations were {then or 'none'}, now they are {today or 'none'}")
     missing = {p.target for p in now.preparations} - {p.target for p in saved.preparations}
@@ -45,8 +43,18 @@ def compare_plans(saved: Plan, now: Plan) -> tuple[str, ...]:
     return tuple(differences)
 
 
+def _activation_key(activation: Activation) -> list[str]:
+    """What it does: of processes that are ended, which very ones."""
+    processes = (each.process for each in activation.processes)
+    return [activation.kind.value, activation.target, *processes]
+
+
 def _names(plan: Plan) -> str:
-    return ", ".join(activation.kind.value for activation in plan.activations)
+    return ", ".join(" ".join(_name(activation)) for activation in plan.activations)
+
+
+def _name(activation: Activation) -> tuple[str, ...]:
+    return (activation.kind.value, *(str(each.pid) for each in activation.processes))
 
 
 def _compare_change(path: str, saved: Change | None, now: Change | None) -> list[str]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from stoker.errors import HostError
 from stoker.model.facts import Target
-from stoker.ports import Command, Probe, ReadableHost
+from stoker.ports import Probe, ReadableHost
+from stoker.probes.children import run_reader
+from stoker.probes.control_groups import name_owner
+from stoker.probes.listeners import parse_users
 from stoker.probes.pci import read_devices
+from stoker.probes.reading import read_if_any
 
 _READER = "stoker.probes.nvml_reader"
 _TIMEOUT_SECONDS = 20.0
@@ -29,33 +30,37 @@ def read(host: ReadableHost, target: Target) -> Mapping[str, str]:
     The library is not asked where there can be no GPU for it: the child costs a tenth of a second
     of every plan.
     """
-    raw = {}
-    with suppress(HostError):  # without it nobody can say that there is no GPU
-        raw["pci"] = json.dumps(read_devices(host))
-    is_surely_none = "pci" in raw and not _nvidia_in(raw["pci"]) and not host.stat(_DRIVER)
-    raw["nvml"] = json.dumps({"error": "no driver"}) if is_surely_none else _run_reader(host)
-    return raw
+    pci = _read_bus(host)
+    raw = {} if pci is None else {"pci": pci}
+    if not _may_have_gpus(host, pci):
+        return {**raw, "nvml": json.dumps({"error": "no driver"})}
+    raw["nvml"] = run_reader(
+        host, _READER, timeout_seconds=_TIMEOUT_SECONDS, subject="NVIDIA's driver"
+    )
+    return {**raw, "passwd": read_if_any(host, "/etc/passwd") or ""}
+
+
+def may_have_gpus(host: ReadableHost) -> bool:
+    """Whether this machine may have a GPU of NVIDIA's: the bus or the driver shows one."""
+    return _may_have_gpus(host, _read_bus(host))
+
+
+def _may_have_gpus(host: ReadableHost, pci: str | None) -> bool:
+    is_surely_none = pci is not None and not _nvidia_in(pci) and not host.stat(_DRIVER)
+    return not is_surely_none
+
+
+def _read_bus(host: ReadableHost) -> str | None:
+    """The devices of the bus as JSON; None if nobody can say that there is no GPU."""
+    try:
+        return json.dumps(read_devices(host))
+    except HostError:
+        return None
 
 
 def _nvidia_in(pci: str) -> list[str]:
     """The addresses of NVIDIA's devices among those of the bus."""
     return [device["address"] for device in json.loads(pci) if device["vendor"] == _VENDOR]
-
-
-def _run_reader(host: ReadableHost) -> str:
-    # Our own import path, so that the child finds the package wherever it is installed; -P keeps
-    # the folder that the child starts in out of it.
-    env = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "LC_ALL": "C.UTF-8"}
-    if "LD_LIBRARY_PATH" in os.environ:
-        env["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]  # where some hosts keep the driver
-    argv = (sys.executable, "-P", "-m", _READER)
-    result = host.run(Command(argv=argv, timeout_seconds=_TIMEOUT_SECONDS, env=env))
-    if result.timed_out:
-        raise HostError(f"NVIDIA's driver did not answer within {_TIMEOUT_SECONDS:.0f} seconds")
-    if result.exit_status != 0:
-        last = (result.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise HostError(f"NVIDIA's driver could not be asked (status {result.exit_status}): {last}")
-    return result.stdout
 
 
 def parse(raw: Mapping[str, str]) -> dict[str, object]:
@@ -69,8 +74,14 @@ def parse(raw: Mapping[str, str]) -> dict[str, object]:
     return {
         "driver_version": answer["driver_version"],
         "cuda_version": answer["cuda_version"],
-        "gpus": [{**gpu, "pci_bus_id": _shorten(gpu["pci_bus_id"])} for gpu in answer["gpus"]],
+        "gpus": [_parse_gpu(gpu, parse_users(raw.get("passwd", ""))) for gpu in answer["gpus"]],
     }
+
+
+def _parse_gpu(gpu: Mapping[str, Any], users: Mapping[str, str]) -> dict[str, Any]:
+    processes = gpu["processes"]
+    told = processes and [name_owner(row, users) for row in processes]
+    return {**gpu, "pci_bus_id": _shorten(gpu["pci_bus_id"]), "processes": told}
 
 
 def _explain_none(error: str, pci: str | None) -> dict[str, object]:

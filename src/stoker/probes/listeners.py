@@ -10,6 +10,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from stoker.model.facts import Target
+from stoker.model.visible import visible
 from stoker.ports import Probe, ReadableHost
 from stoker.probes.reading import list_if_any, read_if_any, read_link_if_any
 
@@ -73,7 +74,7 @@ def _read_command(host: ReadableHost, pid: int) -> str:
     name = (read_if_any(host, f"/proc/{pid}/comm") or "").strip()
     # A process that renames itself leaves one text with blanks instead of words.
     words = (read_if_any(host, f"/proc/{pid}/cmdline") or "").replace("\0", " ").split()
-    return shorten_command(name, words)
+    return visible(shorten_command(name, words))
 
 
 def shorten_command(name: str, words: list[str]) -> str:

@@ -2,15 +2,19 @@
 
 Run as a child process by the gpus probe and never imported for its answers: the library may hang
 in a sick driver, and then only a process can be ended. Prints ``{"driver_version", "cuda_version",
-"gpus"}`` or ``{"error"}``; what a GPU does not support is null.
+"gpus"}`` or ``{"error"}``; what a GPU does not support is null. Each process that uses memory is
+described as far as it is seen from here, for looking at one that is stuck may hang as well.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+from stoker.probes.holders_reader import read_majors
+from stoker.probes.process_reader import Held, Seen, describe_process, find_held
 
 # The library is C behind ctypes without types: what comes out of it is checked by the probe.
 Library = Any
@@ -19,7 +23,7 @@ Handle = Any
 
 def main() -> int:
     """Print the answers; the exit status is 0 also when the library says no."""
-    sys.stdout.write(json.dumps(_read()) + "\n")
+    sys.stdout.write(json.dumps(describe_all(_read())) + "\n")
     return 0
 
 
@@ -66,18 +70,46 @@ def read_gpu(library: Library, index: int) -> dict[str, object]:
     }
 
 
-def read_processes(library: Library, handle: Handle) -> list[dict[str, int | None]] | None:
-    """The processes that hold memory of a GPU, each once, by pid; None if nobody can say."""
-    kinds = (
-        library.nvmlDeviceGetComputeRunningProcesses,
-        library.nvmlDeviceGetGraphicsRunningProcesses,
-    )
-    answers = [_ask(library, kind, handle) for kind in kinds]
-    if all(answer is None for answer in answers):
+def read_processes(library: Library, handle: Handle) -> list[dict[str, Any]] | None:
+    """The processes that hold memory of a GPU, each once, by pid; None if nobody can say.
+
+    ``is_graphics``: it draws with it and does not compute.
+    """
+    computing = _ask(library, library.nvmlDeviceGetComputeRunningProcesses, handle)
+    drawing = _ask(library, library.nvmlDeviceGetGraphicsRunningProcesses, handle)
+    if computing is None and drawing is None:
         return None
-    found: Iterable[Any] = (process for answer in answers for process in answer or ())
-    used = {process.pid: process.usedGpuMemory for process in found}
-    return [{"pid": pid, "used_bytes": used[pid]} for pid in sorted(used)]
+    used = {each.pid: each.usedGpuMemory for each in (*(drawing or ()), *(computing or ()))}
+    computes = {each.pid for each in computing or ()}
+    return [
+        {"pid": pid, "used_bytes": used[pid], "is_graphics": pid not in computes}
+        for pid in sorted(used)
+    ]
+
+
+def describe_all(answer: dict[str, Any]) -> dict[str, Any]:
+    """The same answer, its processes described as :func:`describe_process` does.
+
+    ``is_holder``: whether the process of this pid has a device of the driver open at all; without
+    that the pid means another process, of another pid namespace. None if that cannot be seen.
+    """
+    majors, seen = read_majors(), Seen()
+    for row in _rows(answer):
+        held = find_held(row["pid"], majors, seen=seen) if majors else None
+        row["is_holder"] = None if held is None else _holds(held)
+        row.update(describe_process(row["pid"]) or {})
+    return answer
+
+
+def _rows(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for gpu in answer.get("gpus", ()):
+        yield from gpu["processes"] or ()
+
+
+def _holds(held: Held) -> bool | None:
+    if held.opened or held.mapped:
+        return True
+    return False if held.is_whole else None
 
 
 def _ask(library: Library, question: Callable[..., Any], *arguments: object) -> Any:

@@ -26,7 +26,8 @@ class Case:
     ``key_file`` says about the API key's file whether it ``exists``, its ``mode``, whether it
     ``is_empty`` and its ``line_count``; None when none is declared. ``user`` is whom the service
     will run as, ``me`` whom Stoker runs as, empty where that is not known. ``services`` are the
-    processes of all deployments by their number, with the deployment's name.
+    processes of all deployments by their number, with the deployment's name. ``ending`` are
+    processes that the plan will have ended before it starts anything.
     """
 
     deployment: Deployment
@@ -39,6 +40,7 @@ class Case:
     user: str
     me: str
     services: Mapping[int, str] = field(default_factory=dict)
+    ending: frozenset[int] = frozenset()
 
     @property
     def is_embedded(self) -> bool:

@@ -20,22 +20,24 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 def derive_port(case: Case) -> dict[str, Plain]:
     """``holder``: the listener on our port that is not ours, with its ``title`` and what to do
-    about it (``remedy``), or None; ``next_free``: a port that is free.
+    about it (``remedy``), or None; ``next_free``: a port that is free. ``holders``: all of them.
 
     A service of ours runs as the user that Stoker is, or Stoker is root; so a process that cannot
     be seen is none of ours.
     """
     listeners = case.facts.read("listeners.listeners")
     if isinstance(listeners, Unknown):
-        return {"holder": listeners, "next_free": listeners}
+        return {"holder": listeners, "holders": listeners, "next_free": listeners}
     host, port = case.launch.host, case.launch.port
     taken = [each for each in listeners if _overlap(str(each["address"]), host)]
     ports = {each["port"] for each in taken}
     free = (number for number in range(port + 1, _LAST_PORT + 1) if number not in ports)
     next_free = next(free, None)
-    holder = _foreign([each for each in taken if each["port"] == port], case.own_pids)
+    foreign = _foreign([each for each in taken if each["port"] == port], case)
+    holders = [_describe(each, case.services, next_free=next_free) for each in foreign]
     return {
-        "holder": _describe(holder, case.services, next_free=next_free) if holder else None,
+        "holder": next(iter(holders), None),
+        "holders": holders,
         "next_free": next_free or Unknown(reason="no higher port is free"),
     }
 
@@ -62,26 +64,29 @@ def derive_key_file(case: Case) -> Plain | Unknown:
     return {**known, "is_readable_by_others": is_readable}
 
 
-def _foreign(
-    holders: list[Mapping[str, Plain]], own_pids: frozenset[int]
-) -> Mapping[str, Plain] | None:
-    """The first listener that is not ours, best one that has a name."""
-    foreign = [each for each in holders if each.get("pid") not in own_pids]
-    named = [each for each in foreign if each.get("pid") is not None]
-    return next(iter((*named, *foreign)), None)
+def _foreign(holders: list[Mapping[str, Plain]], case: Case) -> list[Mapping[str, Plain]]:
+    """The listeners that are neither ours nor about to be ended, those with a name first."""
+    ours = case.own_pids | case.ending
+    foreign = [each for each in holders if each.get("pid") not in ours]
+    return sorted(foreign, key=lambda each: each.get("pid") is None)
 
 
 def _describe(
     holder: Mapping[str, Plain], services: Mapping[int, str], *, next_free: int | None
 ) -> dict[str, Plain]:
     deployment = services.get(holder.get("pid") or 0)
-    end = f"`stoker stop {deployment}`" if deployment else "stop that program"
+    end = f"`stoker stop {deployment}`" if deployment else _say_end(holder.get("pid"))
     free = f" ({next_free} is free)" if next_free else ""
     return {
         **holder,
+        "deployment": deployment,
         "title": f"your deployment {deployment}" if deployment else _title(holder),
         "remedy": f"{end}, or choose another serve.port{free}",
     }
+
+
+def _say_end(pid: int | None) -> str:
+    return f"stop that program (--end-holders {pid} does)" if pid else "stop that program"
 
 
 def _title(holder: Mapping[str, Plain]) -> str:

@@ -45,8 +45,7 @@ def derive_memory(case: Case) -> dict[str, Plain]:
     fits. ``line`` says all of it to a person; it is None where main memory is not used.
     A service that runs holds memory that comes back: it is compared with all that there is.
     """
-    weights = _sum(_weights(case, probe, path) for probe, path in weights_paths(case).items())
-    context = _sum(_context(case, probe) for probe in weights_paths(case))
+    weights, context = _estimate(case)
     needed = _sum((weights, context))
     known = {
         "weights_bytes": _exact(weights),
@@ -67,6 +66,16 @@ def derive_memory(case: Case) -> dict[str, Plain]:
         "line": _line(case, weights, context, usable_bytes=usable_bytes),
         "shortage": _shortage(needed, usable_bytes),
     }
+
+
+def estimate_needed(case: Case) -> Estimate:
+    """What weights and context take, wherever they will lie."""
+    return _sum(_estimate(case))
+
+
+def _estimate(case: Case) -> tuple[Estimate, Estimate]:
+    weights = _sum(_weights(case, probe, path) for probe, path in weights_paths(case).items())
+    return weights, _sum(_context(case, probe) for probe in weights_paths(case))
 
 
 def _computes_on_gpus(case: Case) -> bool | Unknown:

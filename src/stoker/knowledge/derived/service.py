@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stoker.knowledge.derived.case import Case, innermost_folder
+from stoker.knowledge.derived.devices import derive_elsewhere
 from stoker.knowledge.derived.weights import weights_paths
 from stoker.knowledge.versions import parse_version
 from stoker.model.facts import Plain, Unknown
@@ -40,6 +41,7 @@ def derive_gpus(case: Case) -> dict[str, Plain]:
 
     ``is_explicit``: a number or a list was asked for, not just whatever is there; ``asked`` says
     what, and ``there`` what there is instead. ``is_ignored``: the build cannot compute on them.
+    :func:`derive_elsewhere` tells of those that NVIDIA's driver does not have.
     """
     gpus = case.deployment.gpus
     is_explicit = case.wants_gpus and gpus != "all"
@@ -47,6 +49,7 @@ def derive_gpus(case: Case) -> dict[str, Plain]:
         "is_explicit": is_explicit,
         "is_ignored": case.wants_gpus and not case.can_use_gpus,
         "asked": _asked(gpus),
+        **derive_elsewhere(case),
     }
     present = case.facts.read("gpus.gpus")
     if isinstance(present, Unknown):

@@ -1,0 +1,64 @@
+"""Two GPUs and who uses them, as the probes tell it; tests change one thing each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.model.facts import Facts
+from tests.knowledge.cases import ENVIRONMENT, GGUF, GIB, make_facts
+
+ENGINE = {"kind": "llamacpp", "environment": f"path:{ENVIRONMENT}/bin/llama-server"}
+A, B = "0000:41:00.0", "0000:61:00.0"
+
+
+def user(pid: int, used: int | None, **changes: Any) -> dict[str, Any]:
+    """A process that uses memory, as the gpus probe tells it."""
+    row = {
+        "pid": pid,
+        "used_bytes": used,
+        "is_graphics": False,
+        "is_holder": True,
+        "process": f"{pid}:77",
+        "parent": 1,
+        "group": pid,
+        "command": "python3 /usr/bin/python3 train.py",
+        "user": "alice",
+        "unit": None,
+        "manager": None,
+        "container": None,
+    }
+    return {**row, **changes}
+
+
+def gpu(index: int, used: int | None, *processes: Any, **changes: Any) -> dict[str, Any]:
+    """A GPU of 80 GiB with its processes, as the gpus probe tells it."""
+    row = {
+        "index": index,
+        "uuid": f"GPU-{index}",
+        "name": "NVIDIA H200",
+        "memory_total_bytes": 80 * GIB,
+        "memory_used_bytes": used,
+        "pci_bus_id": (A, B)[index],
+        "processes": list(processes),
+    }
+    return {**row, **changes}
+
+
+def opener(pid: int, *addresses: str) -> dict[str, Any]:
+    """A process that has GPUs open, as the gpu_holders probe tells it."""
+    row = user(pid, None)
+    del row["used_bytes"], row["is_graphics"], row["is_holder"]
+    return {**row, "gpus": list(addresses), "is_mapped_only": False}
+
+
+def facts_with(*gpus: Any, holders: Any = (), size: int = 10 * GIB, **changes: Any) -> Facts:
+    """A host with these GPUs, and a model of this size."""
+    probes = {
+        "gpus": {"gpus": list(gpus)},
+        "gpu_holders": {"gpus": [], "holders": list(holders), "is_whole": True, "reason": None},
+        "pci": [
+            {"address": each["pci_bus_id"], "vendor": "0x10de", "driver": "nvidia"} for each in gpus
+        ],
+        "model": {**GGUF, "size_bytes": size},
+    }
+    return make_facts(**{**probes, **changes})
