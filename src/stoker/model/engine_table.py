@@ -149,8 +149,15 @@ class Option:
     """One option of an engine's command line. ``argument`` is None for a bare flag.
 
     ``kind`` says which values it takes: ``number`` (or one of ``choices``), ``choice`` (one of
-    them), ``list`` (of them, with commas between), or anything where it is empty. ``also`` are
-    values that the parser takes though the help does not name them.
+    them), ``list`` (of them, with commas between), or anything where it is empty; then ``choices``
+    are values that are known, and others may do. ``also`` are values that the parser takes though
+    the help does not name them.
+
+    ``type`` is what the parser makes of a value, in a word (``int``, ``json``), empty where that
+    was not read. ``nargs`` is argparse's word for how many values follow one use (``?``, ``*``,
+    ``+`` or a number), empty for exactly one. ``repeatable``: every use counts, not the last.
+    ``deprecated_by`` is what to use instead of a deprecated option, empty where nothing is named,
+    None for one that is not. ``unknown`` says of each other field that could not be read, why.
     """
 
     names: tuple[str, ...]
@@ -160,6 +167,24 @@ class Option:
     kind: str = ""
     choices: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
+    type: str = ""
+    nargs: str = ""
+    repeatable: bool = False
+    deprecated_by: str | None = None
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineVariable:
+    """An environment variable that an engine reads. ``default`` is its value while it is not set.
+
+    ``type`` is the engine's own word for it. ``unknown`` says why the default could not be read.
+    """
+
+    name: str
+    type: str = ""
+    default: str | None = None
+    unknown: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""What a person runs by hand in this checkout; nothing here ships with the package."""
