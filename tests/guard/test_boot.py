@@ -93,7 +93,7 @@ def test_a_gpu_that_is_gone_ends_the_start_at_once(tmp_path: Path, bus: Bus) -> 
 
 @needs_mounts
 def test_a_driver_that_comes_late_is_waited_for(tmp_path: Path, bus: Bus) -> None:
-    waiting = f"waiting for GPU {ADDRESS}: no driver is bound to it"
+    waiting = f"waiting: GPU {ADDRESS}: no driver is bound to it"
     with guarded(tmp_path, bus, wait_seconds=600) as guard:
         guard.wait_told(f"STATUS={waiting}")
         assert any(line.startswith("EXTEND_TIMEOUT_USEC=") for line in guard.told)
@@ -102,7 +102,7 @@ def test_a_driver_that_comes_late_is_waited_for(tmp_path: Path, bus: Bus) -> Non
         bus.bind("nvidia")
         guard.wait_told("READY=1")
         assert guard.terminate() == ExitCode.DONE
-        assert guard.error().count("waiting for") == 1, "told once, however long it takes"
+        assert guard.error().count("waiting: ") == 1, "told once, however long it takes"
 
 
 @needs_mounts
@@ -116,7 +116,7 @@ def test_a_driver_that_never_comes_is_given_up(tmp_path: Path, bus: Bus) -> None
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stop_while_waiting_is_a_stop(tmp_path: Path, bus: Bus, number: signal.Signals) -> None:
     with guarded(tmp_path, bus, wait_seconds=600) as guard:
-        wait_for(lambda: any("waiting for" in line for line in guard.told))
+        wait_for(lambda: any("waiting: " in line for line in guard.told))
         guard.process.send_signal(signal.SIGHUP)
         guard.process.send_signal(number)
         assert guard.wait() == ExitCode.DONE

@@ -64,7 +64,7 @@ def await_devices(boot: Boot) -> int | None:
             return None
         if decision.gives_up:
             return _give_up(boot, decision)
-        _tell(boot, f"waiting for {visible(decision.sentence)}")
+        _tell(boot, f"waiting: {visible(decision.sentence)}")
         if _is_asked_to_stop(boot, _PAUSE_SECONDS):
             return ExitCode.DONE
     return None
