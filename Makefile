@@ -29,11 +29,11 @@ up: venv ## serve the small example model and verify it; PORT=8001 chooses the p
 	@.venv/bin/stoker up $(if $(PORT),--port $(PORT)) $(ARGS)
 
 .PHONY: test
-test: lint ## lint, then all tests, with a real engine and a real model
-	.venv/bin/python -m pytest --ignore=tests/lab $(ARGS)
+test: lint ## lint, then all tests, with a real engine, a real model and, for root, a real systemd
+	.venv/bin/python -m pytest $(ARGS)
 
 .PHONY: lab
-lab: dev ## the suites that need a container with a real systemd (root, mmdebstrap, systemd-nspawn)
+lab: dev ## of the tests, those in a container with a systemd (root, mmdebstrap, systemd-container)
 	.venv/bin/python -m pytest tests/lab $(ARGS)
 
 .PHONY: lint

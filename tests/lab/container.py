@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -22,20 +23,42 @@ _HIERARCHIES = ("systemd", "unified")
 #: How nspawn ends when its container wants to boot again and nobody registered it.
 _REBOOT_STATUS = 133
 _PATIENCE_SECONDS = 60.0
+_ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LC_ALL": "C.UTF-8",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Narrow:
+    """What a container may less than others: more words for nspawn, and before it."""
+
+    options: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
 
 
 class Container:
     """One container; ``shared`` folders of this machine are seen in it, read-only.
 
-    ``folder`` keeps the disk and the console's log.
+    ``folder`` keeps the disk and the console's log. ``narrow``: what it lacks.
     """
 
-    def __init__(self, folder: Path, *, name: str, tree: Path, shared: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        name: str,
+        tree: Path,
+        shared: Sequence[Path] = (),
+        narrow: Narrow | None = None,
+    ) -> None:
         self.name = name
         self._folder = folder
         self._tree = tree
         self._shared = tuple(shared)
+        self._narrow = narrow or Narrow()
         self._nspawn: subprocess.Popen[bytes] | None = None
+        self._begun: list[subprocess.Popen[str]] = []
 
     @property
     def root(self) -> Path:
@@ -67,18 +90,44 @@ class Container:
         timeout_seconds: float = _PATIENCE_SECONDS,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in it, with nothing of this machine's environment."""
-        entry = ["nsenter", f"--target={self._leader()}", "--all", "--root", "--wd"]
-        identity = [f"--setuid={user}", f"--setgid={user}"]
-        base = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
         return subprocess.run(
-            [*entry, *identity, "--", *argv],
-            env={**base, "LC_ALL": "C.UTF-8", **(env or {})},
+            self._enter(argv, user=user),
+            env={**_ENVIRONMENT, **(env or {})},
             capture_output=True,
             text=True,
             check=False,
             stdin=subprocess.DEVNULL,
             timeout=timeout_seconds,
         )
+
+    def begin(
+        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
+        """Run a command in it as root, and do not wait for its end; a power cut is one."""
+        # Of all that runs in it only this is not in its control groups.
+        mortal = ["setpriv", "--pdeathsig=KILL", "--", *argv]
+        begun = subprocess.Popen(
+            self._enter(mortal, user=0),
+            env={**_ENVIRONMENT, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self._begun.append(begun)
+        return begun
+
+    def find_pid(self, pid: int) -> int:
+        """The pid on this machine of a process that has this one in the container."""
+        space = os.readlink(f"/proc/{self._leader()}/ns/pid")
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError):
+                if entry.name.isdecimal() and os.readlink(entry / "ns/pid") == space:
+                    status = (entry / "status").read_text()
+                    (own,) = (line for line in status.splitlines() if line.startswith("NSpid:"))
+                    if int(own.split()[-1]) == pid:
+                        return int(entry.name)
+        raise AssertionError(f"there is no process {pid} in {self.name}")
 
     def reboot(self) -> None:
         """Shut it down in order, and boot it again."""
@@ -101,6 +150,10 @@ class Container:
 
     # How it works.
 
+    def _enter(self, argv: Sequence[str], *, user: int) -> list[str]:
+        entry = ["nsenter", f"--target={self._leader()}", "--all", "--root", "--wd"]
+        return [*entry, f"--setuid={user}", f"--setgid={user}", "--", *argv]
+
     def _mount(self) -> None:
         for name in ("root", "upper", "work"):
             (self._folder / name).mkdir(parents=True, exist_ok=True)
@@ -109,12 +162,14 @@ class Container:
 
     def _boot(self) -> None:
         command = [
+            *self._narrow.prefix,
             *("systemd-nspawn", "--quiet", "--boot", f"--directory={self.root}"),
             *(f"--machine={self.name}", f"--hostname={self.name}"),
             # No systemd on this machine is asked for anything.
             *("--register=no", "--keep-unit", "--console=pipe"),
             *("--private-network", "--resolv-conf=off", "--timezone=off", "--link-journal=no"),
             *(f"--bind-ro={path}:{path}:norbind" for path in self._shared),
+            *self._narrow.options,
         ]
         # Every nspawn puts its payload below its own cgroup: each needs one of its own.
         enter = "".join(f'echo $$ >"{group}/cgroup.procs"; ' for group in self._make_cgroups())
@@ -135,8 +190,8 @@ class Container:
         leader = self._find_leader()
         if leader is None or not Path(f"/proc/{leader}/root/run/systemd/private").exists():
             return False
-        state = self.run(["systemctl", "is-system-running"]).stdout.strip()
-        return state in ("running", "degraded")
+        # Not when all jobs are done: a model that loads is one of them.
+        return self.run(["systemctl", "is-active", "multi-user.target"]).returncode == 0
 
     def _find_leader(self) -> int | None:
         """The container's process 1: nspawn's only child that is in another pid namespace."""
@@ -162,19 +217,20 @@ class Container:
         return status
 
     def _kill(self) -> None:
-        """End all that is in its control groups, which is all that was ever started for it."""
+        """End all that is in its control groups, and what has been begun in it from outside."""
+        while self._begun:
+            begun = self._begun.pop()
+            begun.kill()
+            begun.wait()
         for group in self._find_cgroups():
-            for path in group.rglob("cgroup.procs"):
-                for pid in map(int, path.read_text().split()):
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+            for folder, _, _ in os.walk(group):
+                _kill_all(Path(folder, "cgroup.procs"))
         if self._nspawn is not None:
             self._end()
         self._wait(self._is_cleared)
 
     def _make_cgroups(self) -> list[Path]:
-        found = [_CGROUPS / name for name in _HIERARCHIES if (_CGROUPS / name).is_dir()]
-        groups = [folder / f"lab-{self.name}" for folder in found or [_CGROUPS]]
+        groups = [folder / f"lab-{self.name}" for folder in find_hierarchies()]
         for group in groups:
             group.mkdir(exist_ok=True)
         return groups
@@ -198,6 +254,12 @@ class Container:
             time.sleep(0.05)
 
 
+def find_hierarchies() -> list[Path]:
+    """The roots of the control groups that a systemd uses."""
+    found = [_CGROUPS / name for name in _HIERARCHIES if (_CGROUPS / name).is_dir()]
+    return found or [_CGROUPS]
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove containers whose tests were killed; their names end with the pid of those."""
     for disk in folder.glob("*-*"):
@@ -210,6 +272,14 @@ def interpreter_folders() -> tuple[Path, ...]:
     """What must be shared with a container for this very interpreter to run in it."""
     bases = {Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).resolve()}
     return tuple(base for base in bases if base != Path("/usr"))
+
+
+def _kill_all(pids: Path) -> None:
+    """End the processes in a list; list and processes may go away meanwhile."""
+    with suppress(OSError):
+        for pid in map(int, pids.read_text().split()):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def _children(pid: int) -> Iterator[int]:

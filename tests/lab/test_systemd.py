@@ -22,6 +22,8 @@ SUITES = {
     "adapter": ("tests/supervisors/test_systemd.py",),
     "units": ("tests/supervisors/test_systemd_unit.py",),
 }
+#: Takes long, and differs little between the managers.
+GUARDED = ("tests/supervisors/test_systemd_guarded.py",)
 
 
 def run_python(
@@ -45,16 +47,26 @@ def step(container: Container, verb: str, name: str) -> dict[str, Any]:
     return state
 
 
+def run_suite(container: Container, arguments: Sequence[str], *, user: int) -> None:
+    """Run tests inside a container, all of which must pass."""
+    pytest_options = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    done = run_python(container, pytest_options, user=user, timeout_seconds=_SUITE_SECONDS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout.splitlines()[-1]
+
+
 @pytest.mark.timeout(_SUITE_SECONDS + 30)
 @pytest.mark.parametrize("user", [0, USER_ID], ids=["system", "user"])
 @pytest.mark.parametrize("suite", SUITES)
 def test_the_suite_passes_in_a_container(
     shared_container: Container, suite: str, user: int
 ) -> None:
-    pytest_options = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *SUITES[suite]]
-    done = run_python(shared_container, pytest_options, user=user, timeout_seconds=_SUITE_SECONDS)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert " passed" in done.stdout.splitlines()[-1]
+    run_suite(shared_container, SUITES[suite], user=user)
+
+
+@pytest.mark.timeout(_SUITE_SECONDS + 30)
+def test_guards_are_good_services(container: Container) -> None:
+    run_suite(container, GUARDED, user=0)
 
 
 @pytest.mark.parametrize("how", ["reboot", "power cut"])

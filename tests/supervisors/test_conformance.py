@@ -9,7 +9,8 @@ from __future__ import annotations
 import pytest
 
 from stoker.errors import SupervisorError
-from stoker.model.launch import Service, ServicePhase
+from stoker.model.facts import Facts
+from stoker.model.launch import DriftKind, Service, ServicePhase
 from stoker.model.units import digest_text
 from tests.supervisors.worlds import (
     LIVE_PHASES,
@@ -245,6 +246,109 @@ class TestStart:
         put(world, "one", digest="d2")
         world.supervisor.start("one")
         assert world.supervisor.state("one").digest == "d2"
+
+
+class TestFolder:
+    def test_it_is_made_for_the_service_alone(self, world: World) -> None:
+        folder = f"{world.place}/one/work"
+        put(world, "one", directory=folder)
+        assert world.host.stat(folder) is None
+        world.supervisor.start("one")
+        found = world.host.stat(folder)
+        assert found is not None
+        assert (found.kind, found.mode) == ("folder", 0o700)
+
+    def test_it_is_made_again_where_it_was_lost(self, world: World) -> None:
+        folder = f"{world.place}/one/work"
+        put(world, "one", directory=folder)
+        world.supervisor.start("one")
+        world.supervisor.stop("one")
+        world.host.remove_tree(folder)
+        world.supervisor.restart("one")
+        assert world.host.stat(folder) is not None
+        assert world.supervisor.state("one").phase in LIVE_PHASES
+
+    def test_one_that_is_there_stays_as_it_is(self, world: World) -> None:
+        folder = f"{world.place}/one/work"
+        world.host.make_folder(folder, 0o755)
+        put(world, "one", directory=folder)
+        world.supervisor.start("one")
+        found = world.host.stat(folder)
+        assert found is not None
+        assert found.mode == 0o755
+
+
+class TestDrift:
+    def kinds(self, world: World, service: Service) -> set[DriftKind]:
+        found = world.supervisor.find_drift(service)
+        assert all(each.sentence and each.path for each in found)
+        return {each.kind for each in found}
+
+    def test_there_is_none_where_all_is_as_it_was_written(self, world: World) -> None:
+        service = prepare(world, "one", env={"A": "1"})
+        assert self.kinds(world, service) == set()
+        world.supervisor.reload()
+        assert self.kinds(world, service) == set()
+        world.supervisor.start("one")
+        assert self.kinds(world, service) == set()
+        world.supervisor.stop("one")
+        assert self.kinds(world, service) == set()
+
+    def test_an_edited_definition(self, world: World) -> None:
+        service = put(world, "one")
+        (path,) = world.supervisor.render(service)
+        text = world.host.read_text(path)
+        world.host.write_file(path, text.replace("on-failure", "always").encode() + b"\n", 0o600)
+        assert DriftKind.EDITED in self.kinds(world, service)
+        define(world, service)
+        world.supervisor.reload()
+        assert self.kinds(world, service) == set()
+
+    def test_a_definition_that_is_gone(self, world: World) -> None:
+        service = put(world, "one")
+        undefine(world, service)
+        assert DriftKind.EDITED in self.kinds(world, service)
+
+    def test_the_definition_of_another_generation(self, world: World) -> None:
+        service = put(world, "one", digest="d2")
+        put(world, "one", digest="d1")
+        assert DriftKind.EDITED in self.kinds(world, service)
+
+    def test_a_process_of_another_definition(self, world: World) -> None:
+        put(world, "one")
+        world.supervisor.start("one")
+        service = put(world, "one", digest="d2")
+        assert DriftKind.PROCESS in self.kinds(world, service)
+        world.supervisor.restart("one")
+        assert self.kinds(world, service) == set()
+
+
+class TestUse:
+    def test_a_manager_that_is_there_or_ours_can_be_used(self, world: World) -> None:
+        world.supervisor.check_usable()
+        world.supervisor.check_foreign("one")
+
+    def test_asking_starts_no_manager(self, mortal_world: World) -> None:
+        mortal_world.supervisor.check_usable()
+        mortal_world.supervisor.find_drift(prepare(mortal_world, "one"))
+        mortal_world.supervisor.read_messages("one", 9)
+        assert not mortal_world.is_manager_up()
+
+    def test_facts_that_say_nothing_change_no_definition(self, world: World) -> None:
+        service = put(world, "one")
+        facts = Facts(host="here", stoker_version="0")
+        fitted = world.supervisor.fit("one", facts)
+        assert fitted.render(service) == world.supervisor.render(service)
+        assert fitted.properties == world.supervisor.properties
+
+    def test_messages_are_lines_that_harm_no_terminal(self, world: World) -> None:
+        put(world, "one")
+        world.supervisor.start("one")
+        world.supervisor.stop("one")
+        messages = world.supervisor.read_messages("one", 5)
+        assert len(messages) <= 5
+        assert all(message.isprintable() for message in messages)
+        assert world.supervisor.read_messages("one", 0) == ()
 
 
 class TestStop:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from stoker.errors import SupervisorError
-from stoker.model.launch import Service, ServicePhase
+from stoker.model.launch import DriftKind, Service, ServicePhase
 from stoker.supervisors.supervisord_client import (
     ENDED_STATES,
     Fault,
@@ -70,6 +70,69 @@ def child_pid(world: SupervisordWorld) -> int:
     eventually(lambda: "child ready" in said(world))
     (line,) = (line for line in said(world) if line.startswith("child ") and line[6:].isdecimal())
     return int(line.removeprefix("child "))
+
+
+class TestDrift:
+    def kinds(self, world: SupervisordWorld, service: Service) -> list[DriftKind]:
+        return [each.kind for each in world.supervisor.find_drift(service)]
+
+    def edit(self, world: SupervisordWorld, old: str, new: str) -> None:
+        path = Path(world.layout.program("one"))
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+    def test_a_file_that_was_edited_under_a_running_service(self, world: SupervisordWorld) -> None:
+        service = run(world)
+        self.edit(world, "stopsignal=TERM", "stopsignal=INT")
+        assert self.kinds(world, service) == [DriftKind.EDITED, DriftKind.UNREAD]
+        define(world, service)
+        assert self.kinds(world, service) == []
+
+    def test_a_file_that_the_daemon_has_not_taken_up(self, world: SupervisordWorld) -> None:
+        service = run(world)
+        self.edit(world, "stopsignal=TERM", "stopsignal=INT")
+        world.supervisor.restart("one")
+        define(world, service)
+        # Only a restart makes the daemon take up the file of a program that runs.
+        assert self.kinds(world, service) == [DriftKind.PROCESS]
+        world.supervisor.restart("one")
+        assert self.kinds(world, service) == []
+
+    def test_one_of_a_stopped_service_is_taken_up_by_a_reload(
+        self, world: SupervisordWorld
+    ) -> None:
+        service = run(world)
+        world.supervisor.stop("one")
+        self.edit(world, "stopsignal=TERM", "stopsignal=INT")
+        assert self.kinds(world, service) == [DriftKind.EDITED, DriftKind.UNREAD]
+        define(world, service)
+        assert self.kinds(world, service) == []
+
+    def test_a_file_that_cannot_be_read_as_one(self, world: SupervisordWorld) -> None:
+        service = run(world)
+        self.edit(world, "stopsignal=TERM", "stopsignal=NONSENSE")
+        (edit, unread) = world.supervisor.find_drift(service)
+        assert (edit.kind, unread.kind) == (DriftKind.EDITED, DriftKind.UNREAD)
+        assert "cannot read its configuration" in unread.sentence
+
+    def test_a_process_of_an_edited_file(self, world: SupervisordWorld) -> None:
+        service = put(world, env={"MODE": "slow"})
+        self.edit(world, "slow", "fast")
+        world.supervisor.start("one")
+        define(world, service)
+        drift = world.supervisor.find_drift(service)
+        assert [each.kind for each in drift] == [DriftKind.PROCESS, DriftKind.PROCESS]
+        assert "MODE differ" in drift[0].sentence
+
+
+def test_the_daemon_tells_of_a_service(world: SupervisordWorld) -> None:
+    run(world)
+    put(world, name="one-more")
+    world.supervisor.start("one-more")
+    messages = world.supervisor.read_messages("one", 9)
+    assert any("spawned: 'one'" in message for message in messages)
+    assert not any("one-more" in message for message in messages)
 
 
 class TestWhatTheProgramGets:

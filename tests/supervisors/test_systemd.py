@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -12,8 +13,11 @@ from typing import Any
 
 import pytest
 
-from stoker.errors import SupervisorError
-from stoker.model.launch import Service, ServicePhase
+from stoker.errors import HostError, SupervisorError
+from stoker.model.facts import Facts, Target
+from stoker.model.launch import DriftKind, Service, ServicePhase, Timing
+from stoker.probes.observe import observe
+from stoker.supervisors.logs import LARGEST_BYTES
 from stoker.supervisors.systemd import SystemdSupervisor
 from stoker.supervisors.systemd_unit import SYSTEM_BUS, unit_name
 from tests.lab.tree import MARK
@@ -36,6 +40,8 @@ needs_no_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may do everyt
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a user's manager runs as that user")
 
 UNIT = unit_name("one")
+#: Of a service that says by itself when it is ready.
+REPORTING = Timing(stop_seconds=1, start_seconds=60)
 
 
 @pytest.fixture
@@ -136,15 +142,34 @@ class TestWhatTheProgramGets:
         assert Path(world.logs).stat().st_mode & 0o777 == 0o700
 
     @needs_root
-    def test_it_writes_to_its_cache_and_to_nothing_else(self, world: SystemdWorld) -> None:
+    @pytest.mark.parametrize("user", [None, "nobody"])
+    def test_it_writes_to_its_folder_and_to_nothing_else(
+        self, world: SystemdWorld, user: str | None
+    ) -> None:
+        place = f"/opt/lab-{os.getpid()}"
         script = (
-            'for folder in "$CACHE_DIRECTORY" /tmp /dev/shm /var/lib /usr /etc /root; do '
-            'if touch "$folder/x" 2>/dev/null; then echo "$folder"; fi; done; exec sleep 60'
+            'for folder in "$PWD" /tmp /dev/shm /var/lib /var/cache /usr /etc /root /opt; do '
+            'if touch "$folder/x" 2>/dev/null; then rm "$folder/x"; echo "$folder"; fi; done; '
+            "exec sleep 60"
         )
-        put(world, argv=("/bin/sh", "-c", script))
-        world.supervisor.start("one")
-        eventually(lambda: len(said(world)) >= 3)
-        assert said(world) == ["/var/cache/stoker/one", "/tmp", "/dev/shm"]
+        put(world, argv=("/bin/sh", "-c", script), directory=f"{place}/work", user=user)
+        try:
+            world.supervisor.start("one")
+            eventually(lambda: len(said(world)) >= 3)
+            assert said(world) == [f"{place}/work", "/tmp", "/dev/shm"]
+            assert Path(place, "work").owner() == (user or "root")
+        finally:
+            shutil.rmtree(place)
+
+    @needs_root
+    @pytest.mark.parametrize("user", [None, "nobody"])
+    def test_a_link_is_no_folder_of_its_own(self, world: SystemdWorld, user: str | None) -> None:
+        Path(world.place).mkdir()
+        Path(world.place, "work").symlink_to("/etc")
+        put(world, directory=f"{world.place}/work", user=user)
+        with pytest.raises((SupervisorError, HostError), match="link"):
+            world.supervisor.start("one")
+        assert world.supervisor.state("one").phase is ServicePhase.STOPPED
 
     def test_it_has_no_privilege(self, world: SystemdWorld) -> None:
         run(world)
@@ -232,7 +257,7 @@ class TestStop:
     def test_it_is_seen_while_it_lasts_and_may_be_followed_by_a_start(
         self, world: SystemdWorld
     ) -> None:
-        run(world, "deaf", stop_timeout_seconds=2)
+        run(world, "deaf", timing=Timing(stop_seconds=2))
         before = world.supervisor.state("one")
         world.systemctl("stop", "--no-block", UNIT)
         assert await_phase(world, "one", ServicePhase.STOPPING).process == before.process
@@ -301,16 +326,36 @@ class TestEndings:
         [
             ({"argv": ("/no/such/program",)}, "could not be executed"),
             ({"user": "nobody-of-that-name"}, "user does not exist"),
-            ({"directory": "/no/such/folder"}, "folder could not be entered"),
         ],
     )
     def test_a_start_that_cannot_be_is_explained_and_not_tried_again(
         self, world: SystemdWorld, changes: dict[str, Any], reason: str
     ) -> None:
         put(world, **changes)
-        with pytest.raises(SupervisorError, match=reason):
+        with pytest.raises(SupervisorError, match=reason) as caught:
             world.supervisor.start("one")
+        assert "Failed at step" in caught.value.summary, "systemd's own words are not told"
         assert world.supervisor.state("one").phase is ServicePhase.STOPPED
+
+    def test_a_later_start_that_cannot_be_is_explained_too(self, world: SystemdWorld) -> None:
+        program = Path(world.place, "program")
+        program.parent.mkdir()
+        program.write_text("#!/bin/sh\nsleep 1; exit 3\n")
+        program.chmod(0o755)
+        put(world, argv=(str(program),))
+        world.supervisor.start("one")
+        program.unlink()
+        told = "could not be executed (status 203)"
+        eventually(lambda: told in world.supervisor.state("one").detail)
+        assert "Failed at step EXEC" in world.supervisor.state("one").detail
+
+    def test_what_it_said_last_is_told(self, world: SystemdWorld) -> None:
+        script = "systemd-notify --status='stalled: no progress'; sleep 0.2; exit 90"
+        put(world, argv=("/bin/sh", "-c", script), restart="never", timing=REPORTING)
+        edit(world, "NotifyAccess=main", "NotifyAccess=all")
+        world.supervisor.start("one")
+        detail = await_phase(world, "one", ServicePhase.FAILED).detail
+        assert detail == "exited with status 90; it said last: stalled: no progress"
 
 
 class TestReadiness:
@@ -328,8 +373,9 @@ class TestReadiness:
             "systemd-notify --status='loading weights 62 %'; "
             f"until [ -e {flag} ]; do sleep 0.05; done; systemd-notify --ready; exec sleep 60"
         )
-        put(world, argv=("/bin/sh", "-c", script))
-        edit(world, "Type=exec", "Type=notify\nNotifyAccess=all")
+        put(world, argv=("/bin/sh", "-c", script), timing=REPORTING)
+        # Of the shell's children the tool alone can speak.
+        edit(world, "NotifyAccess=main", "NotifyAccess=all")
         world.supervisor.start("one")
         state = world.supervisor.state("one")
         assert (state.phase, state.digest) == (ServicePhase.STARTING, "d1")
@@ -339,17 +385,68 @@ class TestReadiness:
 
 
 class TestDrift:
+    def sentences(self, world: SystemdWorld, service: Service) -> dict[DriftKind, str]:
+        return {each.kind: each.sentence for each in world.supervisor.find_drift(service)}
+
     def test_an_edited_unit_is_told_of_and_taken_at_the_next_start(
         self, world: SystemdWorld
     ) -> None:
-        run(world)
-        edit(world, "STOKER_DIGEST=d1", "STOKER_DIGEST=d9")
-        state = world.supervisor.state("one")
-        assert state.digest == "d1"
-        assert "changed on the disk" in state.detail
+        service = run(world, env={"MODE": "slow"})
+        edit(world, "MODE=slow", "MODE=fast")
+        drift = self.sentences(world, service)
+        assert set(drift) == {DriftKind.EDITED, DriftKind.UNREAD}
+        assert str(unit_path(world)) in drift[DriftKind.EDITED]
+        world.systemctl("daemon-reload")
+        assert set(self.sentences(world, service)) == {DriftKind.EDITED}
         world.supervisor.restart("one")
-        state = world.supervisor.state("one")
-        assert (state.digest, state.detail) == ("d9", "")
+        drift = self.sentences(world, service)
+        assert set(drift) == {DriftKind.EDITED, DriftKind.PROCESS}
+        assert "had been edited" in drift[DriftKind.PROCESS]
+        define(world, service)
+        world.supervisor.reload()
+        drift = self.sentences(world, service)
+        assert set(drift) == {DriftKind.PROCESS}
+        assert "MODE differ" in drift[DriftKind.PROCESS]
+
+    def test_a_unit_that_systemd_has_not_read_again(self, world: SystemdWorld) -> None:
+        service = run(world)
+        define(world, service)
+        assert set(self.sentences(world, service)) == {DriftKind.UNREAD}
+        world.supervisor.reload()
+        assert self.sentences(world, service) == {}
+
+    def test_a_process_that_is_older_than_its_unit(self, world: SystemdWorld) -> None:
+        run(world, env={"MODE": "slow"})
+        service = put(world, env={"MODE": "fast"})
+        world.supervisor.reload()
+        assert set(self.sentences(world, service)) == {DriftKind.PROCESS}
+        world.supervisor.restart("one")
+        assert self.sentences(world, service) == {}
+
+    def test_a_drop_in_is_named_before_and_after_it_is_read(self, world: SystemdWorld) -> None:
+        service = run(world, env={"MODE": "slow"})
+        drop_in = Path(f"{unit_path(world)}.d", "more memory.conf")
+        drop_in.parent.mkdir()
+        drop_in.write_text("[Service]\nEnvironment=MODE=fast\n")
+        assert DriftKind.UNREAD in self.sentences(world, service)
+        world.systemctl("daemon-reload")
+        drift = self.sentences(world, service)
+        assert set(drift) == {DriftKind.ADDED, DriftKind.PROCESS}
+        assert str(drop_in) in drift[DriftKind.ADDED]
+        world.supervisor.restart("one")
+        assert set(self.sentences(world, service)) == {DriftKind.ADDED}
+
+    def test_what_changes_every_service_is_not_about_ours(self, world: SystemdWorld) -> None:
+        folder = Path(world.layout.unit_folder, "service.d")
+        service = run(world)
+        folder.mkdir()
+        try:
+            (folder / "all.conf").write_text("[Service]\nTimeoutStopFailureMode=abort\n")
+            world.systemctl("daemon-reload")
+            assert self.sentences(world, service) == {}
+        finally:
+            shutil.rmtree(folder)
+            world.systemctl("daemon-reload")
 
     def test_a_unit_that_became_nonsense_is_an_error(self, world: SystemdWorld) -> None:
         run(world)
@@ -418,6 +515,54 @@ class TestForeign:
         assert unit_path(world).is_symlink()
 
 
+class TestLog:
+    def test_a_large_one_gives_way_at_a_start(self, world: SystemdWorld) -> None:
+        log = Path(world.supervisor.log_path("one"))
+        log.parent.mkdir()
+        log.write_text("old\n")
+        os.truncate(log, LARGEST_BYTES + 1)
+        run(world)
+        assert log.stat().st_size < LARGEST_BYTES
+        assert log.with_name("one.log.1").stat().st_size == LARGEST_BYTES + 1
+        before = said(world)
+        world.supervisor.restart("one")
+        eventually(lambda: len(said(world)) > len(before))
+        assert said(world)[: len(before)] == before
+
+    def test_the_manager_has_its_own_words(self, world: SystemdWorld) -> None:
+        run(world)
+        world.supervisor.stop("one")
+        messages = world.supervisor.read_messages("one", 20)
+        assert any("Stopped" in message for message in messages), messages
+
+
+class TestSandbox:
+    """What the probe finds in a container that lets services have everything."""
+
+    def test_everything_works_and_the_unit_has_it(self, world: SystemdWorld) -> None:
+        target = Target(trial=world.supervisor.describe_trial())
+        facts = observe(
+            world.host,
+            target,
+            stoker_version="0",
+            now_seconds=0,
+            only=frozenset({"service_sandbox"}),
+        )
+        layers = facts.read("service_sandbox.layers")
+        assert layers == dict.fromkeys(world.layout.layers, "works"), facts
+        service = make_service("one", log_path="/log")
+        fitted = world.supervisor.fit("one", facts)
+        assert fitted.render(service) == world.supervisor.render(service)
+
+    def test_where_nothing_is_known_the_present_unit_decides(self, world: SystemdWorld) -> None:
+        narrow = world.adapter(layers=world.layout.layers - {"limit"})
+        service = make_service("one", log_path=world.supervisor.log_path("one"))
+        for path, image in narrow.render(service).items():
+            world.host.write_file(path, (image.content or "").encode(), image.mode)
+        fitted = world.supervisor.fit("one", Facts(host="here", stoker_version="0"))
+        assert fitted.render(service) == narrow.render(service)
+
+
 class TestOrphans:
     def test_what_has_left_the_control_group_is_found(self, world: SystemdWorld) -> None:
         run(world)
@@ -445,10 +590,43 @@ class TestPermission:
             assert caught.value.hint.endswith("sudo systemctl daemon-reload")
         assert adapter.state("two").phase is ServicePhase.ABSENT
 
+    @needs_no_root
+    def test_the_machines_services_are_for_root_alone(self, world: SystemdWorld) -> None:
+        adapter = world.adapter(scope="system", bus_address=SYSTEM_BUS)
+        with pytest.raises(SupervisorError, match="root alone") as caught:
+            adapter.check_usable()
+        assert "sudo stoker" in caught.value.hint
+
+    @needs_no_root
+    def test_a_bus_of_somebody_else(self, world: SystemdWorld) -> None:
+        adapter = world.adapter(bus_address="unix:path=/proc/1/root/bus")
+        with pytest.raises(SupervisorError, match="Permission denied") as caught:
+            adapter.check_usable()
+        assert "sudo stoker" in caught.value.hint
+
+    def test_a_service_at_boot_needs_a_manager_at_boot(self, world: SystemdWorld) -> None:
+        lingers = world.adapter(linger="/etc/passwd").properties.starts_on_boot
+        assert lingers is True
+        does_not = world.adapter(linger="/no/such/file").properties.starts_on_boot
+        assert does_not is (os.geteuid() == 0)
+
 
 class TestUnreachable:
     def adapter(self, world: SystemdWorld, **changes: Any) -> SystemdSupervisor:
         return world.adapter(bus_address="unix:path=/nowhere/bus", **changes)
+
+    def test_it_cannot_be_used_and_what_to_do_is_said(self, world: SystemdWorld) -> None:
+        with pytest.raises(SupervisorError, match="cannot be reached") as caught:
+            self.adapter(world).check_usable()
+        hint = "apt install dbus" if os.geteuid() == 0 else "enable-linger"
+        assert hint in caught.value.hint
+
+    def test_only_the_file_can_differ(self, world: SystemdWorld) -> None:
+        service = run(world)
+        blind = self.adapter(world)
+        assert blind.find_drift(service) == ()
+        edit(world, "Restart=on-failure", "Restart=no")
+        assert [each.kind for each in blind.find_drift(service)] == [DriftKind.EDITED]
 
     def test_nobody_can_be_asked_to_start(self, world: SystemdWorld) -> None:
         put(world)

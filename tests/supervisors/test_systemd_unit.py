@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +16,36 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from stoker.errors import SupervisorError
-from stoker.model.launch import Service
+from stoker.model.launch import Service, Timing
 from stoker.supervisors.systemd_unit import (
     HEADER,
+    SYSTEM_LAYERS,
     USER_LAYERS,
     SystemdLayout,
     is_own,
+    is_too_old,
+    is_untouched,
     is_wanted,
     load_hardening,
     parse_digest,
+    parse_folder,
+    parse_layers,
     render_unit,
+    sandbox_properties,
     service_name,
     unit_name,
     user_layout,
 )
+from tests.conftest import PROJECT
 from tests.supervisors.worlds import SystemdWorld, define, make_service
+
+#: Of a service that says by itself when it is ready and that it lives.
+GUARDED = Timing(stop_seconds=90, start_seconds=700, watchdog_seconds=400)
 
 LAYOUT = SystemdLayout(home="/var/lib/stoker", logs="/var/lib/stoker/logs", is_root=True)
 USER_LAYOUT = user_layout("/home/a/state", logs="/home/a/logs", config="/home/a/c", user_id=1000)
+
+HARDENING = PROJECT / "src/stoker/supervisors/systemd_hardening.toml"
 
 #: Most exposed that a unit of the system may be, of ten (systemd-analyze(1), security).
 MOST_EXPOSED = 5.0
@@ -91,8 +105,8 @@ def service_with(**changes: Any) -> Service:
     return make_service(fields.pop("name"), **fields)
 
 
-def rendered(service: Service, layout: SystemdLayout = LAYOUT, *, uses_gpu: bool = True) -> str:
-    (image,) = render_unit(service, layout, uses_gpu=uses_gpu).values()
+def rendered(service: Service, layout: SystemdLayout = LAYOUT) -> str:
+    (image,) = render_unit(service, layout).values()
     assert image.content is not None
     return image.content
 
@@ -132,13 +146,19 @@ class TestReading:
             assert (program, argv) == (service.argv[0], list(service.argv))
             assert variables == stamped(service, home=systemd_world.home)
             assert read["WorkingDirectory"] == service.directory
+            is_sandboxed = "mount" in systemd_world.layout.layers
+            assert read["ReadWritePaths"] == ([service.directory] if is_sandboxed else [])
 
     def test_nothing_is_complained_about(self, systemd_world: SystemdWorld) -> None:
         """Every directive of the sandbox is known to this systemd, and every value is right."""
-        service = service_with(user="nobody" if systemd_world.layout.is_root else None)
-        (path,) = systemd_world.supervisor.render(service)
-        for uses_gpu in (True, False):
-            Path(path).write_text(rendered(service, systemd_world.layout, uses_gpu=uses_gpu))
+        user = "nobody" if systemd_world.layout.is_root else None
+        for timing in (Timing(stop_seconds=9), GUARDED):
+            for uses_gpu in (True, False):
+                self.check(systemd_world, service_with(user=user, timing=timing, uses_gpu=uses_gpu))
+
+    def check(self, systemd_world: SystemdWorld, service: Service) -> None:
+        for path, image in systemd_world.supervisor.render(service).items():
+            Path(path).write_text(image.content or "")
             scope = "--user" if systemd_world.layout.layers == USER_LAYERS else "--system"
             command = ["systemd-analyze", scope, "--man=no", "verify", path]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -152,7 +172,8 @@ class TestRendering:
     def test_no_value_becomes_a_line_of_its_own(
         self, argument: str, value: str, folder: str
     ) -> None:
-        plain = rendered(service_with(argv=("/bin/x",), env={"A": "a"}))
+        plain_folder = "/srv" if folder else "/"
+        plain = rendered(service_with(argv=("/bin/x",), env={"A": "a"}, directory=plain_folder))
         service = service_with(argv=("/bin/x", argument), env={"A": value}, directory=f"/{folder}")
         try:
             text = rendered(service)
@@ -207,7 +228,7 @@ class TestRendering:
             rendered(service_with(**changes))
 
     def test_what_is_asked_for_stands_there(self) -> None:
-        service = service_with(user="model", restart="always", stop_timeout_seconds=77)
+        service = service_with(user="model", restart="always", timing=Timing(stop_seconds=77))
         lines = rendered(service).splitlines()
         assert lines[0] == HEADER
         assert {
@@ -219,6 +240,58 @@ class TestRendering:
             f"StandardOutput=append:{LAYOUT.log('one')}",
             "WantedBy=multi-user.target",
         } <= set(lines)
+
+    def test_one_that_reports_is_waited_for_and_listened_to(self) -> None:
+        lines = rendered(service_with(timing=GUARDED)).splitlines()
+        assert {
+            "Type=notify",
+            "NotifyAccess=main",
+            "TimeoutStartSec=86400",
+            "After=multi-user.target",
+            "WatchdogSec=400",
+            "RestartPreventExitStatus=2 126 127",
+            "KillMode=mixed",
+            "TimeoutStopSec=90",
+        } <= set(lines)
+        assert "Type=exec" not in lines
+
+    def test_one_that_need_not_speak_has_no_watchdog(self) -> None:
+        text = rendered(service_with(timing=Timing(stop_seconds=90, start_seconds=700)))
+        assert "Type=notify" in text
+        assert "WatchdogSec" not in text
+
+    def test_a_longer_start_is_as_long_as_it_is_asked_for(self) -> None:
+        timing = Timing(stop_seconds=90, start_seconds=100_000)
+        assert "\nTimeoutStartSec=100000\n" in rendered(service_with(timing=timing))
+
+    @pytest.mark.parametrize("word", ["TimeoutStartSec", "WatchdogSec", "NotifyAccess"])
+    def test_one_that_reports_nothing_is_asked_for_nothing(self, word: str) -> None:
+        text = rendered(service_with())
+        assert "\nType=exec\n" in text
+        assert word not in text
+
+    def test_one_folder_may_be_written_in(self) -> None:
+        service = service_with(directory='/srv/a "b" \\ % c', user="model")
+        text = rendered(service)
+        assert '\nReadWritePaths="/srv/a \\"b\\" \\\\ %% c"\n' in text
+        assert parse_folder(text) == (service.directory, "model")
+
+    def test_one_that_writes_nothing_has_no_folder(self) -> None:
+        text = rendered(service_with(directory="/", user="model"))
+        assert "ReadWritePaths" not in text
+        assert "CacheDirectory" not in text
+        assert parse_folder(text) == ("", "model")
+        assert parse_folder(rendered(service_with(directory="/srv"))) == ("/srv", "")
+
+    @pytest.mark.parametrize("layer", sorted(SYSTEM_LAYERS))
+    def test_a_layer_that_is_left_out_leaves_no_line(self, layer: str) -> None:
+        layout = replace(LAYOUT, layers=SYSTEM_LAYERS - {layer})
+        service = service_with(directory="/srv/a", timing=GUARDED)
+        lines, whole = rendered(service, layout).splitlines(), rendered(service).splitlines()
+        left_out = {line for line in whole if line not in lines and not line.startswith("X-")}
+        expected = {*sandbox_properties()[layer]} & {*whole}
+        assert left_out == expected | ({'ReadWritePaths="/srv/a"'} if layer == "mount" else set())
+        assert parse_layers("\n".join(lines)) == SYSTEM_LAYERS - {layer}
 
     def test_a_service_that_does_not_start_at_boot_is_wanted_by_nothing(self) -> None:
         text = rendered(service_with(on_boot=False))
@@ -255,6 +328,15 @@ class TestOwnership:
     def test_any_other_is_not(self, text: str) -> None:
         assert not is_own(text, home=LAYOUT.home)
 
+    def test_an_edit_shows_in_the_file(self) -> None:
+        text = rendered(service_with(env={"A": "1"}, timing=GUARDED))
+        assert is_untouched(text)
+        lines = text.splitlines(keepends=True)
+        for number in range(len(lines)):
+            assert not is_untouched("".join(lines[:number] + lines[number + 1 :])), lines[number]
+        assert not is_untouched(text + "Restart=no\n")
+        assert not is_untouched(text.replace("WatchdogSec=400", "WatchdogSec=4000"))
+
     @pytest.mark.parametrize("name", ["one", "a-b.c_D9", "0"])
     def test_names_come_back(self, name: str) -> None:
         assert service_name(unit_name(name)) == name
@@ -266,7 +348,21 @@ class TestOwnership:
         assert service_name(unit) is None
 
 
+@pytest.mark.parametrize(
+    ("version", "is_old"),
+    [("243", True), ("244", False), ("252.39-1~deb12u1", False), ("v241-rc1", False), ("", False)],
+)
+def test_versions(version: str, is_old: bool) -> None:
+    assert is_too_old(version) is is_old
+
+
 class TestHardening:
+    def test_every_open_hole_has_its_reason_and_source(self) -> None:
+        holes = tomllib.loads(HARDENING.read_text())["holes"]
+        open_directives = {name for hole in holes for name in hole["directives"]}
+        assert all(hole["reason"] and hole["source"] for hole in holes)
+        assert not open_directives & {row.directive for row in load_hardening()}
+
     def test_every_line_has_its_reason_and_source(self) -> None:
         rows = load_hardening()
         assert rows
@@ -283,15 +379,19 @@ class TestHardening:
         assert "MemoryDenyWriteExecute" not in text
         assert "PrivateDevices" not in text
         assert "DeviceAllow=char-nvidia* rw" in text
-        assert "PrivateDevices=yes" in rendered(service_with(), uses_gpu=False)
+        assert "PrivateDevices=yes" in rendered(service_with(uses_gpu=False))
 
+    @pytest.mark.parametrize("timing", [Timing(stop_seconds=1), GUARDED], ids=["exec", "notify"])
     @pytest.mark.parametrize("uses_gpu", [True, False])
-    def test_little_is_exposed(self, tmp_path: Path, uses_gpu: bool) -> None:
+    def test_little_is_exposed(self, tmp_path: Path, uses_gpu: bool, timing: Timing) -> None:
         analyze = shutil.which("systemd-analyze")
         if analyze is None:
             pytest.skip("there is no systemd-analyze here; it is in the lab's containers")
         path = tmp_path / unit_name("one")
-        path.write_text(rendered(service_with(user="model"), uses_gpu=uses_gpu))
+        service = service_with(
+            user="model", uses_gpu=uses_gpu, timing=timing, directory="/srv/stoker/one/work"
+        )
+        path.write_text(rendered(service))
         done = subprocess.run(
             [analyze, "security", "--offline=true", "--no-pager", str(path)],
             capture_output=True,

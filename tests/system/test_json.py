@@ -23,6 +23,8 @@ FAILING: dict[tuple[str, ...], int] = {
     ("down",): 2,
     ("rollback",): 2,
     ("rollback", "--list"): 2,
+    ("adopt", "--port", "1"): 2,
+    ("diff", "missing.yaml", "pid:1"): 2,
 }
 
 

@@ -60,9 +60,9 @@ def _systemd_layout(folders: Folders, *, is_root: bool) -> SystemdLayout:
     logs = logs_folder(folders)
     if is_root:
         return SystemdLayout(home=folders.state, logs=logs, is_root=True)
-    home = pwd.getpwuid(os.geteuid()).pw_dir
-    config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    return user_layout(folders.state, logs=logs, config=config, user_id=os.geteuid())
+    me = pwd.getpwuid(os.geteuid())
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(me.pw_dir, ".config")
+    return user_layout(folders.state, logs=logs, config=config, user_id=me.pw_uid, user=me.pw_name)
 
 
 def _supervisord(

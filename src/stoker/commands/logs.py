@@ -1,4 +1,4 @@
-"""`stoker logs [NAME]`: what the engine wrote."""
+"""`stoker logs [NAME]`: what the engine wrote, and with `--journal` what its supervisor did."""
 
 from __future__ import annotations
 
@@ -22,6 +22,13 @@ def read_logs(world: World, name: str | None, *, line_count: int) -> tuple[str, 
     chosen = choose_deployment(world.host, world.folders, name)
     world = using_supervisor_of(world, chosen)
     return tuple(read_tail(world, chosen)[-line_count:]) if line_count else ()
+
+
+def read_messages(world: World, name: str | None, *, line_count: int) -> tuple[str, ...]:
+    """The last lines that the deployment's supervisor itself wrote about it. Raises UsageError."""
+    chosen = choose_deployment(world.host, world.folders, name)
+    world = using_supervisor_of(world, chosen)
+    return world.supervisor.read_messages(chosen, line_count)
 
 
 def follow_logs(world: World, name: str | None) -> Iterator[str]:

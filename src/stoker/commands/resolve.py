@@ -154,6 +154,9 @@ def observe_machine(
         left_out = OF_A_DEPLOYMENT
     else:
         left_out = frozenset() if makes_one else frozenset({"interpreters"})
+    trial = world.supervisor.describe_trial() if place else None
+    if trial is None:
+        left_out |= {"service_sandbox"}
     target = Target(
         model_path=place.model_path if place else None,
         draft_path=place.draft_path if place else None,
@@ -164,6 +167,7 @@ def observe_machine(
         command=_command_to_ask(place),
         user=user,
         uses_gpus=uses_gpus,
+        trial=trial,
     )
     return observe(
         world.host,

@@ -9,12 +9,32 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stoker.commands.world import World
-from stoker.errors import UsageError
+from stoker.errors import SupervisorError, UsageError
 from stoker.model.deployment import Deployment
 from stoker.state.documents import read_current
 
-#: What `auto` means: it is there wherever Stoker is.
+#: It is there wherever Stoker is.
 DEFAULT_KIND = "supervisord"
+#: It is there where it is the machine's process 1, and starts services with the machine.
+SYSTEM_KIND = "systemd"
+
+
+def choose_kind(world: World) -> str:
+    """What `auto` means for a new deployment: systemd where services outlive a logout and a boot.
+
+    Root has that wherever systemd is process 1; should it not answer, the plan says so. Other
+    users have it where a manager of their own runs without a login, and answers.
+    """
+    supervisor = world.supervisors.get(SYSTEM_KIND)
+    if supervisor is None or not supervisor.properties.starts_on_boot:
+        return DEFAULT_KIND
+    if world.is_root:
+        return SYSTEM_KIND
+    try:
+        supervisor.check_usable()
+    except SupervisorError:
+        return DEFAULT_KIND
+    return SYSTEM_KIND
 
 
 def using(world: World, kind: str) -> World:
@@ -44,7 +64,7 @@ def using_wanted(world: World, deployment: Deployment) -> World:
     wanted = deployment.service.supervisor
     has = current.service.supervisor if current else None
     if wanted == "auto":
-        return using(world, has or DEFAULT_KIND)
+        return using(world, has or choose_kind(world))
     if has not in (None, wanted):
         raise UsageError(
             f"{deployment.name} runs under {has}, and the file asks for {wanted}",

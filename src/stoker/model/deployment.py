@@ -328,7 +328,9 @@ class ServiceOptions(Part):
     )
     supervisor: Literal["auto", "supervisord", "systemd"] = Field(
         default="auto",
-        description="What keeps the server running; auto: supervisord, which Stoker brings along",
+        description="What keeps the server running; auto: systemd where it starts services with "
+        "the machine, for root and for users who linger (loginctl enable-linger), else "
+        "supervisord, which Stoker brings along",
     )
     on_boot: bool = Field(default=True, description="Start when the machine starts")
     restart: Literal["on-failure", "always", "never"] = Field(

@@ -28,3 +28,14 @@ def stamped_environment(service: Service, *, home: str) -> dict[str, str]:
 def is_stamped(environment: Mapping[str, str], *, name: str, home: str) -> bool:
     """Whether a process with this environment serves this deployment of this state folder."""
     return environment.get(DEPLOYMENT) == name and environment.get(HOME) == home
+
+
+def differing_names(environment: Mapping[str, str], wanted: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables of a process that are not as they were to be given to it, sorted.
+
+    None for a process that does not carry our stamp: it overwrote its environment, or it cannot
+    be read, and says nothing.
+    """
+    if DIGEST not in environment:
+        return ()
+    return tuple(sorted(name for name in wanted if environment.get(name) != wanted[name]))

@@ -10,17 +10,19 @@ A unit that no Stoker with this state folder has written is never touched, whate
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from stoker.errors import HostError, NotFound, SupervisorError
-from stoker.model.launch import Service, ServicePhase, ServiceState
+from stoker.errors import HostError, SupervisorError
+from stoker.model.facts import Facts, Trial
+from stoker.model.launch import Drift, DriftKind, Service, ServicePhase, ServiceState
 from stoker.model.plan import Image
 from stoker.ports import Clock, Host, SupervisorProperties
 from stoker.supervisors import stamps
+from stoker.supervisors.logs import rotate_log
 from stoker.supervisors.processes import (
     Process,
     read_environment,
@@ -40,12 +42,18 @@ from stoker.supervisors.systemd_answers import (
     describe_end,
     name_phase,
 )
+from stoker.supervisors.systemd_definitions import Definitions
+from stoker.supervisors.systemd_drift import Seen, find_difference, find_edit
+from stoker.supervisors.systemd_journal import Message, last_errors, read_journal
+from stoker.supervisors.systemd_sandbox import choose_layers, describe_trial
 from stoker.supervisors.systemd_unit import (
     SystemdLayout,
-    is_own,
     is_service_name,
+    is_too_old,
     is_wanted,
     parse_digest,
+    parse_folder,
+    parse_layers,
     render_unit,
     service_name,
     unit_name,
@@ -60,12 +68,14 @@ __all__ = ["SystemdLayout", "SystemdSupervisor", "user_layout"]
 
 #: What a job may take beyond the unit's own timeouts: it may wait for others.
 _JOB_MARGIN_SECONDS = 30.0
+#: Until a process runs that then takes its time to become ready.
+_BEGIN_SECONDS = 90.0
 #: A stop has its timeout twice: until the KILL, and until that has had its effect.
 _STOP_ROUNDS = 2
 #: From the fork of a service until its program runs.
 _EXEC_SECONDS = 5.0
-#: Where a masked unit's link points.
-_MASK = "/dev/null"
+#: Of the manager's own messages, so many are looked through for the reason of a failed start.
+_MESSAGE_COUNT = 40
 
 
 class SystemdSupervisor:
@@ -75,12 +85,14 @@ class SystemdSupervisor:
         self._host = host
         self._clock = clock
         self._layout = layout
+        self._definitions = Definitions(host, layout)
 
     @property
     def properties(self) -> SupervisorProperties:
-        """A user's manager runs services as that user alone."""
+        """A user's manager runs services as that user alone, and at boot only if it lingers."""
+        is_system = self._layout.scope == "system"
         return SupervisorProperties(
-            kind="systemd", starts_on_boot=True, changes_user=self._layout.scope == "system"
+            kind="systemd", starts_on_boot=is_system or self._lingers(), changes_user=is_system
         )
 
     def render(self, service: Service) -> Mapping[str, Image]:
@@ -98,25 +110,63 @@ class SystemdSupervisor:
         """See :meth:`stoker.ports.Supervisor.log_path`."""
         return self._layout.log(name)
 
+    def read_messages(self, name: str, line_count: int) -> tuple[str, ...]:
+        """See :meth:`stoker.ports.Supervisor.read_messages`."""
+        return tuple(str(message) for message in self._read_journal(name, line_count))
+
+    def check_usable(self) -> None:
+        """See :meth:`stoker.ports.Supervisor.check_usable`."""
+        if self._layout.scope == "system" and not self._layout.is_root:
+            raise SupervisorError(
+                "the services of this machine are for root alone to change",
+                "run it as root: sudo stoker ...",
+            )
+        try:
+            version = self._bus.read_version()
+        except SystemdDown as down:
+            raise SupervisorError(down.summary, self._hint_at(down)) from down
+        if is_too_old(version):
+            raise SupervisorError(
+                f"systemd {version} is too old for the units that Stoker writes",
+                "keep the service by another one: service.supervisor: supervisord",
+            )
+
     def check_foreign(self, name: str) -> None:
         """Raise SupervisorError when the name is taken: by a mask or by somebody else's unit.
 
         To be asked before a definition is written. Without a bus only the file itself tells.
         """
-        definition = self._read_own(name)
+        definition = self._definitions.read(name)
         with suppress(SystemdDown):
             unit = self._bus.read(unit_name(name))
+            if unit.load == "masked":
+                raise self._definitions.masked(name)
             is_elsewhere = unit.path not in ("", self._layout.unit(name))
             is_left = definition is None and not unit.is_ended and not self._is_of_ours(unit, name)
             if is_elsewhere or is_left:
-                raise self._foreign(name, unit.path or "it runs without a file")
+                raise self._definitions.foreign(name, unit.path or "it runs without a file")
+
+    def describe_trial(self) -> Trial:
+        """See :meth:`stoker.ports.Supervisor.describe_trial`."""
+        return describe_trial(self._layout)
+
+    def fit(self, name: str, facts: Facts) -> SystemdSupervisor:
+        """See :meth:`stoker.ports.Supervisor.fit`."""
+        layers = choose_layers(self._layout, facts)
+        if layers is None:
+            with suppress(SupervisorError):
+                layers = parse_layers(self._definitions.read(name) or "")
+        if layers is None:
+            return self
+        layout = replace(self._layout, layers=layers & self._layout.layers)
+        return SystemdSupervisor(self._host, self._clock, layout)
 
     def reload(self) -> None:
         """See :meth:`stoker.ports.Supervisor.reload`.
 
         What is gone is stopped under the definition that systemd still has in memory.
         """
-        definitions = dict(self._list_own())
+        definitions = dict(self._definitions.list_own())
         gone = [name for name in self._list_loaded() if name not in definitions]
         for name in gone:
             self._stop(name)
@@ -145,12 +195,12 @@ class SystemdSupervisor:
 
         A service that runs under an older definition is started anew.
         """
-        definition = self._require_own(name)
+        definition = self._definitions.require(name)
         self._bus.reload()
         unit = self._bus.read(unit_name(name))
         is_current = self._read_digest(unit) == parse_digest(definition)
         member = "StartUnit" if unit.is_ended or is_current else "RestartUnit"
-        self._begin(name, member)
+        self._begin(name, member, definition)
 
     def stop(self, name: str) -> None:
         """See :meth:`stoker.ports.Supervisor.stop`."""
@@ -170,9 +220,9 @@ class SystemdSupervisor:
 
         In one step for systemd, which finishes it even when nobody waits any more.
         """
-        self._require_own(name)
+        definition = self._definitions.require(name)
         self._bus.reload()
-        self._begin(name, "RestartUnit")
+        self._begin(name, "RestartUnit", definition)
 
     def find_orphans(self, name: str) -> tuple[ServiceState, ...]:
         """See :meth:`stoker.ports.Supervisor.find_orphans`.
@@ -189,58 +239,68 @@ class SystemdSupervisor:
             and sees_same_folder(self._host, process.pid, home=home)
         )
 
+    def find_drift(self, service: Service) -> tuple[Drift, ...]:
+        """See :meth:`stoker.ports.Supervisor.find_drift`. Without a bus only the file tells."""
+        name, path = service.name, self._layout.unit(service.name)
+        try:
+            definition = self._definitions.read(name)
+        except SupervisorError as error:
+            return (Drift(kind=DriftKind.EDITED, path=path, sentence=error.summary),)
+        drift = tuple(find_edit(definition, path=path, digest=service.digest))
+        try:
+            unit = self._bus.read(unit_name(name))
+        except SystemdDown:
+            return drift
+        if not self._is_of_ours(unit, name):
+            return drift
+        seen = Seen(
+            path=path,
+            beside=self._definitions.list_beside(name),
+            edited_at_seconds=self._definitions.find_edit_seconds(name, definition),
+            unit=unit,
+            environment=read_environment(self._host, unit.pid) if unit.pid else {},
+        )
+        wanted = stamps.stamped_environment(service, home=self._layout.home)
+        return (*drift, *find_difference(seen, wanted=wanted))
+
     @cached_property
     def _bus(self) -> SystemdBus:
         # Late, for it is slow to import and needed by few commands.
         from stoker.supervisors.systemd_bus import SystemdBus
 
-        return SystemdBus(self._layout.bus_address, systemctl=self._systemctl)
+        return SystemdBus(self._layout.bus_address, systemctl=self._definitions.systemctl)
 
-    @property
-    def _systemctl(self) -> str:
-        """How a person calls this manager."""
-        if self._layout.scope == "user":
-            return "systemctl --user"
-        return "systemctl" if self._layout.is_root else "sudo systemctl"
-
-    # Definitions, and whose they are.
-
-    def _read_own(self, name: str) -> str | None:
-        """The text of our definition, None if there is none.
-
-        Raises SupervisorError when somebody else's file is in its place.
-        """
-        path = self._layout.unit(name)
+    def _lingers(self) -> bool:
+        """Whether a user's manager runs from boot on, and goes on after a logout."""
         with suppress(HostError):
-            if self._host.read_link(path) == _MASK:
-                raise self._masked(name)
-        try:
-            text = self._host.read_text(path)
-        except NotFound:
-            return None
-        except HostError as error:
-            raise SupervisorError(error.summary, error.hint) from error
-        if not is_own(text, home=self._layout.home):
-            raise self._foreign(name, path)
-        return text
+            return bool(self._layout.linger) and self._host.stat(self._layout.linger) is not None
+        return False
 
-    def _require_own(self, name: str) -> str:
-        definition = self._read_own(name)
-        if definition is None:
-            raise SupervisorError(f"there is no service {name} to start: it has no unit")
-        return definition
+    def _hint_at(self, down: SystemdDown) -> str:
+        """What to do where no manager answers."""
+        if self._layout.scope == "system":
+            return (
+                "systemd is spoken to by D-Bus: install and start it (Debian: apt install dbus), "
+                "or keep the service by another one: service.supervisor: supervisord"
+            )
+        if down.is_refused:
+            return "run it for the whole machine: sudo stoker ...; or as the user it belongs to"
+        return (
+            "a systemd of your own runs while you are logged in, and for ever after "
+            "`sudo loginctl enable-linger $USER`; or run it for the whole machine: sudo stoker ..."
+        )
 
-    def _list_own(self) -> Iterator[tuple[str, str]]:
-        """The names and definitions of our services."""
-        try:
-            files = self._host.list_folder(self._layout.unit_folder)
-        except NotFound:
-            return
-        for name in filter(None, map(service_name, files)):
-            with suppress(SupervisorError):
-                definition = self._read_own(name)
-                if definition is not None:
-                    yield name, definition
+    def _read_journal(self, name: str, line_count: int) -> tuple[Message, ...]:
+        if not is_service_name(name):
+            return ()
+        return read_journal(
+            self._host,
+            unit_name(name),
+            user_id=self._layout.user_id,
+            line_count=line_count,
+        )
+
+    # Whose they are.
 
     def _list_loaded(self) -> Iterator[str]:
         """Our services that systemd has in memory, with or without a file."""
@@ -263,51 +323,29 @@ class SystemdSupervisor:
             )
         )
 
-    def _foreign(self, name: str, where: str) -> SupervisorError:
-        return SupervisorError(
-            f"{unit_name(name)} belongs to somebody else: {where}",
-            "choose another name for the deployment, or remove that unit yourself",
-        )
-
-    def _masked(self, name: str) -> SupervisorError:
-        return SupervisorError(
-            f"{unit_name(name)} is masked: somebody forbade systemd to start it",
-            f"allow it with: {self._systemctl} unmask {unit_name(name)}",
-        )
-
     # Starting at boot.
 
     def _settle_links(self, definitions: Mapping[str, str]) -> None:
         """Let exactly those services start at boot whose definition says so."""
-        linked = set(self._list_linked())
+        linked = set(self._definitions.list_linked())
         defined = {unit_name(name): is_wanted(text) for name, text in definitions.items()}
         wanted = {unit for unit, is_so in defined.items() if is_so}
-        stale = {unit for unit in linked - wanted if unit in defined or not self._has_file(unit)}
+        is_there = self._definitions.is_linked_to_a_file
+        stale = {unit for unit in linked - wanted if unit in defined or not is_there(unit)}
         if stale:
             self._bus.disable(stale)
         if wanted - linked:
             self._bus.enable(wanted - linked)
 
-    def _list_linked(self) -> tuple[str, ...]:
-        """The units named like ours that start at boot."""
-        try:
-            units = self._host.list_folder(self._layout.wants_folder)
-        except NotFound:
-            return ()
-        return tuple(unit for unit in units if service_name(unit))
-
-    def _has_file(self, unit: str) -> bool:
-        # The link is followed: wherever somebody else's unit lies, it is there.
-        return self._host.stat(posixpath.join(self._layout.wants_folder, unit)) is not None
-
     # Starting and stopping.
 
-    def _begin(self, name: str, member: str) -> None:
+    def _begin(self, name: str, member: str, definition: str) -> None:
         """Run a job that starts the service, and wait until its program runs."""
         unit = self._check_loaded(name)
-        self._host.make_folder(self._layout.logs, 0o700)
+        self._make_folders(name, definition)
         self._bus.reset_failed(unit_name(name))
-        seconds = unit.start_seconds + _STOP_ROUNDS * unit.stop_seconds + _JOB_MARGIN_SECONDS
+        begin_seconds = min(unit.start_seconds, _BEGIN_SECONDS)
+        seconds = begin_seconds + _STOP_ROUNDS * unit.stop_seconds + _JOB_MARGIN_SECONDS
         end = self._bus.run_job(
             member, unit_name(name), seconds=seconds, has_begun=_runs_before_it_is_ready
         )
@@ -316,12 +354,27 @@ class SystemdSupervisor:
         # Between its fork and its exec a process does not carry its stamps yet.
         wait_for(lambda: self._has_begun(end.unit.pid), clock=self._clock, seconds=_EXEC_SECONDS)
 
+    def _make_folders(self, name: str, definition: str) -> None:
+        """What a start needs: a log that is not too large, and the service's own folder."""
+        self._host.make_folder(self._layout.logs, 0o700)
+        rotate_log(self._host, self._layout.log(name))
+        folder, user = parse_folder(definition)
+        if not folder:
+            return
+        with suppress(HostError):
+            raise SupervisorError(
+                f"{folder} is a link to {self._host.read_link(folder)!r}, so {name} cannot have "
+                "it as its folder",
+                "remove the link, or put a folder in its place",
+            )
+        self._host.make_folder(folder, 0o700, user)
+
     def _check_loaded(self, name: str) -> LoadedUnit:
         unit = self._bus.read(unit_name(name))
         if unit.load == "masked":
-            raise self._masked(name)
+            raise self._definitions.masked(name)
         if unit.path and unit.path != self._layout.unit(name):
-            raise self._foreign(name, unit.path)
+            raise self._definitions.foreign(name, unit.path)
         if unit.load != "loaded":
             reason = unit.load_error or unit.load
             raise SupervisorError(f"systemd cannot load {unit_name(name)}: {reason}")
@@ -332,8 +385,11 @@ class SystemdSupervisor:
         if end.result == FAILED:
             self._stop(name)
         reason = describe_end(end.unit) or describe(end.unit) or f"its job was {end.result}"
+        messages = last_errors(self._read_journal(name, _MESSAGE_COUNT))
+        lines = "".join(f"\n    {message}" for message in messages)
+        told = f"; systemd says:{lines}" if lines else ""
         return SupervisorError(
-            f"systemd could not start {name}: {reason}", f"see {self._layout.log(name)}"
+            f"systemd could not start {name}: {reason}{told}", f"see {self._layout.log(name)}"
         )
 
     def _has_begun(self, pid: int) -> bool:
@@ -363,19 +419,25 @@ class SystemdSupervisor:
             pid=unit.pid,
             process=process.identity if process else "",
             digest=self._read_digest(unit) if process else "",
-            detail=describe(unit),
+            detail="; ".join(filter(None, (describe(unit), *self._explain_end(name, unit)))),
         )
+
+    def _explain_end(self, name: str, unit: LoadedUnit) -> tuple[str, ...]:
+        """What systemd wrote of a start that failed before the service's own program ran."""
+        if unit.pid or not unit.is_unbegun:
+            return ()
+        return last_errors(self._read_journal(name, _MESSAGE_COUNT))
 
     def _describe_absent(self, name: str, unit: LoadedUnit) -> ServiceState:
         """A service without a unit of ours, or with one that systemd has not read yet."""
         detail = ""
         is_defined = False
         try:
-            is_defined = self._read_own(name) is not None
+            is_defined = self._definitions.read(name) is not None
         except SupervisorError as error:
             detail = error.summary
         if not detail and unit.load not in ("not-found", "") and not is_defined:
-            detail = self._foreign(name, unit.path).summary
+            detail = self._definitions.foreign(name, unit.path).summary
         phase = ServicePhase.STOPPED if is_defined else ServicePhase.ABSENT
         return ServiceState(name=name, phase=phase, detail=detail)
 
@@ -384,7 +446,7 @@ class SystemdSupervisor:
         for process in self._find_stamped(name):
             return self._describe_process(name, process, down.summary)
         with suppress(SupervisorError):
-            if self._read_own(name) is not None:
+            if self._definitions.read(name) is not None:
                 return ServiceState(name=name, phase=ServicePhase.STOPPED, detail=down.summary)
         return ServiceState(name=name, phase=ServicePhase.ABSENT, detail=down.summary)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from stoker.errors import SupervisorError
 from stoker.model.launch import ServicePhase
+from stoker.supervisors.logs import flatten
 
 #: Results of a job (org.freedesktop.systemd1(5), JobRemoved); there are others.
 DONE, FAILED = "done", "failed"
@@ -60,7 +61,8 @@ _SET_UP = {
     217: "its user does not exist or could not be taken",
     218: "its capabilities could not be set",
     225: "its network could not be set up",
-    226: "its sandbox could not be set up: this machine lets no service have a mount namespace",
+    226: "its sandbox could not be set up: this machine lets no service have a mount namespace, "
+    "or a folder that the unit names is missing",
     228: "its system call filter could not be set up",
     233: "its runtime folder could not be made",
     239: "its cache folder could not be made",
@@ -77,7 +79,9 @@ class End(IntEnum):
 
 
 class SystemdDown(SupervisorError):
-    """The bus, or systemd on it, does not answer."""
+    """The bus, or systemd on it, does not answer; or not to this user (``is_refused``)."""
+
+    is_refused = False
 
 
 class SystemdRefused(SupervisorError):
@@ -94,9 +98,11 @@ class LoadedUnit:
 
     ``load``: loaded, not-found, masked, bad-setting, error. ``active`` and ``sub``: how it stands.
     ``path``: the file that it was loaded from. ``is_outdated``: that file has changed since.
+    ``drop_ins``: files beside it that change what it says.
     ``type``: the protocol by which it starts. ``pid``: of the main process, 0 for none. ``end``:
     how the last main process ended, 0 when none has; ``status`` is its exit status or signal.
     ``start_limit``: how many starts systemd allows. ``text``: what the service says of itself.
+    ``began_at_seconds``: when its main process was started, since the epoch; 0 for never.
     """
 
     load: str
@@ -105,6 +111,7 @@ class LoadedUnit:
     sub: str
     path: str
     is_outdated: bool
+    drop_ins: tuple[str, ...]
     environment: tuple[str, ...]
     type: str
     pid: int
@@ -114,6 +121,7 @@ class LoadedUnit:
     restarts: int
     start_limit: int
     text: str
+    began_at_seconds: float
     start_seconds: float
     stop_seconds: float
 
@@ -121,6 +129,11 @@ class LoadedUnit:
     def is_ended(self) -> bool:
         """Nothing of it runs, and nothing will by itself."""
         return self.active in ("inactive", "failed")
+
+    @property
+    def is_unbegun(self) -> bool:
+        """Whether its last process ended before its program ran."""
+        return self.end == End.EXITED and self.status in _SET_UP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +154,7 @@ def parse_unit(properties: Mapping[str, Any]) -> LoadedUnit:
         sub=properties["SubState"],
         path=properties["FragmentPath"],
         is_outdated=properties["NeedDaemonReload"],
+        drop_ins=tuple(properties.get("DropInPaths", ())),
         environment=tuple(properties.get("Environment", ())),
         type=properties.get("Type", ""),
         pid=properties.get("MainPID", 0),
@@ -149,7 +163,8 @@ def parse_unit(properties: Mapping[str, Any]) -> LoadedUnit:
         status=properties.get("ExecMainStatus", 0),
         restarts=properties.get("NRestarts", 0),
         start_limit=properties.get("StartLimitBurst", 0),
-        text=properties.get("StatusText", ""),
+        text=flatten(properties.get("StatusText", "")),
+        began_at_seconds=properties.get("ExecMainStartTimestamp", 0) / _MICROSECONDS,
         start_seconds=_seconds(properties.get("TimeoutStartUSec", 0)),
         stop_seconds=_seconds(properties.get("TimeoutStopUSec", 0)),
     )
@@ -171,6 +186,9 @@ def describe(unit: LoadedUnit) -> str:
         parts = [unit.text]
     else:
         parts = [_RESULTS.get(unit.result, ""), describe_end(unit)]
+        # What it said last says why it ended, unless it ended as it should.
+        if phase in (ServicePhase.FAILED, ServicePhase.BACKOFF) and unit.text:
+            parts.append(f"it said last: {unit.text}")
     if phase is ServicePhase.BACKOFF:
         parts.append("systemd is about to start it again")
     # The restart that was refused may be counted among the restarts, or not.
@@ -178,8 +196,6 @@ def describe(unit: LoadedUnit) -> str:
         parts.append(f"systemd gave up after {unit.start_limit} starts")
     if unit.load == "masked":
         parts.append("its unit is masked")
-    elif unit.is_outdated:
-        parts.append("its unit has changed on the disk since systemd read it")
     return "; ".join(part for part in parts if part)
 
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from dbus_fast.aio import MessageBus
 from dbus_fast.constants import MessageFlag, MessageType
-from dbus_fast.errors import DBusFastError, InvalidAddressError
+from dbus_fast.errors import AuthError, DBusFastError, InvalidAddressError
 from dbus_fast.message import Message
 from dbus_fast.unpack import unpack_variants
 
@@ -87,6 +87,14 @@ class SystemdBus:
     def __init__(self, address: str, *, systemctl: str) -> None:
         self._address = address
         self._systemctl = systemctl
+
+    def read_version(self) -> str:
+        """The version of systemd, as it says it itself."""
+        question = _Question(
+            member="Get", signature="ss", body=(_MANAGER, "Version"), interface=_PROPERTIES
+        )
+        (version,) = self._ask(question, seconds=_ANSWER_SECONDS)
+        return str(unpack_variants(version))
 
     def reload(self) -> None:
         """Let systemd read all of its units anew."""
@@ -188,13 +196,16 @@ class SystemdBus:
             what = f"finish {about}" if about else "answer"
             raise SystemdDown(f"systemd did not {what} within {seconds:.0f} s") from error
         except (OSError, EOFError, InvalidAddressError, DBusFastError) as error:
-            raise self._describe_down(str(error)) from error
+            is_refused = isinstance(error, (PermissionError, AuthError))
+            raise self._describe_down(str(error), is_refused=is_refused) from error
 
-    def _describe_down(self, reason: str) -> SystemdDown:
-        return SystemdDown(
+    def _describe_down(self, reason: str, *, is_refused: bool = False) -> SystemdDown:
+        down = SystemdDown(
             f"systemd cannot be reached at {self._address}: {reason}",
             f"see whether `{self._systemctl} is-system-running` answers",
         )
+        down.is_refused = is_refused
+        return down
 
     def _explain(self, refusal: _Refusal) -> SystemdDown | SystemdRefused:
         if refusal.kind in _NOBODY:

@@ -5,6 +5,9 @@ Called by the adapter beside it. systemd reads a command with its quotation mark
 What cannot pass unharmed is refused; it is never rendered wrong, and no value can ever become a
 line of its own. Needs systemd 244 or newer (``:`` and ``Type=exec``); sandbox lines that an older
 one does not know are skipped by it.
+
+A unit says of itself which definition it is, what its sandbox is made of, and the digest of all
+its lines, so that an edit shows in the file alone.
 """
 
 from __future__ import annotations
@@ -12,14 +15,14 @@ from __future__ import annotations
 import posixpath
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Any, Literal
 
 from stoker.errors import SupervisorError
-from stoker.model.launch import Service
+from stoker.model.launch import FINAL_STATUSES, Service
 from stoker.model.plan import Image
 from stoker.model.units import digest_text
 from stoker.supervisors.stamps import HOME, stamped_environment
@@ -33,16 +36,29 @@ SYSTEM_BUS = "unix:path=/run/dbus/system_bus_socket"
 USER_LAYERS = frozenset({"process", "seccomp", "limit"})
 SYSTEM_LAYERS = USER_LAYERS | {"mount", "capability", "device"}
 
+#: systemd-logind keeps a file for each user here whose manager runs without a login.
+_LINGER = "/var/lib/systemd/linger"
+
+#: The first with ``:`` before a program and ``Type=exec`` (systemd's NEWS, 240 and 244).
+_OLDEST_VERSION = 244
+
 #: A unit holds no secret, and systemd warns of one that not everybody may read.
 _FILE_MODE = 0o644
+#: The folder of a service that writes nothing.
+_NO_FOLDER = "/"
+
 #: How often an engine may start in how long: the first start and four more. The span is wide,
 #: because a large model may load for ten minutes before it dies of the same thing again.
 _START_BURST = 5
 _START_SPAN_SECONDS = 3600
 _RESTART_SECONDS = 1
 
-#: Ready is said by a guard one day; until then a service has started once its program runs.
-_TYPE = "exec"
+#: When systemd itself ends a start of a program that reports. Such a program extends its deadline
+#: while it makes progress and ends itself when it makes none, but every daemon-reload, whoever asks
+#: for it, lets systemd forget the extensions and count from the beginning (systemd 252,
+#: service.c: service_coldplug_timeout), and would so end a load that is longer than this. A day is
+#: for a program that is stuck itself.
+_LONGEST_START_SECONDS = 24 * 3600
 
 #: systemd.service(5): Restart=.
 _RESTART = {"on-failure": "on-failure", "always": "always", "never": "no"}
@@ -57,6 +73,10 @@ _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DIGEST = re.compile(r"[A-Za-z0-9._:-]+")
 _DIGEST_LINE = re.compile(r"^X-Stoker-Digest=(\S+)$", re.MULTILINE)
 _WANTED_LINE = re.compile(r"^WantedBy=\S", re.MULTILINE)
+_LAYERS_LINE = re.compile(r"^X-Stoker-Layers=([a-z ]*)$", re.MULTILINE)
+_CONTENT_LINE = re.compile(r"^X-Stoker-Content=([0-9a-f]*)\n", re.MULTILINE)
+_USER_LINE = re.compile(r"^User=(\S+)$", re.MULTILINE)
+_FOLDER_LINE = re.compile(r"^WorkingDirectory=(/.*)$", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 #: systemd 252, config_parse_exec: "executable name contains special characters".
 _UNSAFE_PROGRAM = re.compile(r"[\x00-\x1f\x7f\"'\\]")
@@ -88,7 +108,8 @@ class SystemdLayout:
     logs. ``is_root``: whether Stoker is. ``scope``: the system's manager, or that of the user
     who runs Stoker. ``unit_folder``: where an administrator's units lie in that scope.
     ``bus_address``: the bus on which the manager listens. ``layers``: what the sandbox may be
-    made of on this machine.
+    made of on this machine. ``user_id`` and ``linger``: of a user's manager, the user and the
+    file that says that it runs without a login, as long as it is there.
     """
 
     home: str
@@ -98,6 +119,8 @@ class SystemdLayout:
     unit_folder: str = "/etc/systemd/system"
     bus_address: str = SYSTEM_BUS
     layers: frozenset[str] = SYSTEM_LAYERS
+    user_id: int = 0
+    linger: str = ""
 
     @property
     def target(self) -> str:
@@ -130,7 +153,9 @@ class HardeningRow:
     source: str
 
 
-def user_layout(home: str, *, logs: str, config: str, user_id: int) -> SystemdLayout:
+def user_layout(
+    home: str, *, logs: str, config: str, user_id: int, user: str = ""
+) -> SystemdLayout:
     """The layout of a user's own manager; ``config`` is the user's configuration folder."""
     return SystemdLayout(
         home=home,
@@ -138,9 +163,22 @@ def user_layout(home: str, *, logs: str, config: str, user_id: int) -> SystemdLa
         is_root=user_id == 0,
         scope="user",
         unit_folder=posixpath.join(config, "systemd", "user"),
-        bus_address=f"unix:path=/run/user/{user_id}/bus",
+        bus_address=f"unix:path={runtime_folder(user_id)}/bus",
         layers=USER_LAYERS,
+        user_id=user_id,
+        linger=posixpath.join(_LINGER, user) if user else "",
     )
+
+
+def is_too_old(version: str) -> bool:
+    """Whether a systemd cannot read units of ours; one whose version is strange is tried."""
+    found = re.match(r"\d+", version)
+    return found is not None and int(found[0]) < _OLDEST_VERSION
+
+
+def runtime_folder(user_id: int) -> str:
+    """Where a user's manager and bus listen (pam_systemd(8), XDG_RUNTIME_DIR)."""
+    return f"/run/user/{user_id}"
 
 
 def is_service_name(name: str) -> bool:
@@ -173,6 +211,28 @@ def parse_digest(text: str) -> str:
     return found[1] if found else ""
 
 
+def parse_layers(text: str) -> frozenset[str] | None:
+    """What the sandbox of a unit file of ours is made of; None if it does not say."""
+    found = _LAYERS_LINE.search(text)
+    return frozenset(found[1].split()) if found else None
+
+
+def parse_folder(text: str) -> tuple[str, str]:
+    """The folder that a unit file of ours lets its service write in, and the service's user.
+
+    Both are empty where there is none: such a service writes nothing, or is the manager's own.
+    """
+    folder, user = _FOLDER_LINE.search(text), _USER_LINE.search(text)
+    path = folder[1].replace("%%", "%") if folder else ""
+    return ("" if path == _NO_FOLDER else path), (user[1] if user else "")
+
+
+def is_untouched(text: str) -> bool:
+    """Whether a unit file of ours is as it was written: it says the digest of its other lines."""
+    found = _CONTENT_LINE.search(text)
+    return found is not None and digest_text(_CONTENT_LINE.sub("", text, count=1)) == found[1]
+
+
 def is_wanted(text: str) -> bool:
     """Whether a unit file says that its service starts at boot."""
     return _WANTED_LINE.search(text) is not None
@@ -181,27 +241,43 @@ def is_wanted(text: str) -> bool:
 @cache
 def load_hardening() -> tuple[HardeningRow, ...]:
     """The rows of systemd_hardening.toml, in their order."""
-    text = files("stoker.supervisors").joinpath("systemd_hardening.toml").read_text("utf-8")
-    rows = tomllib.loads(text)["rows"]
+    rows = _read_hardening()["rows"]
     return tuple(HardeningRow(**{**row, "value": tuple(row["value"])}) for row in rows)
 
 
-def render_unit(
-    service: Service, layout: SystemdLayout, *, uses_gpu: bool = True
-) -> dict[str, Image]:
-    """The unit of one service, by path. Raises SupervisorError for what cannot be said.
+def layer_titles() -> Mapping[str, str]:
+    """What a service has of each layer, in words that follow "services have"."""
+    titles: Mapping[str, str] = _read_hardening()["layers"]
+    return titles
 
-    With ``uses_gpu`` the devices of GPUs stay within reach, which harms no other service.
-    """
+
+def _read_hardening() -> dict[str, Any]:
+    text = files("stoker.supervisors").joinpath("systemd_hardening.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def sandbox_properties() -> dict[str, tuple[str, ...]]:
+    """The lines of the sandbox of any service, by what they take, in their order."""
+    layers: dict[str, tuple[str, ...]] = {}
+    for row in load_hardening():
+        lines = tuple(f"{row.directive}={value}" for value in row.value)
+        layers[row.layer] = layers.get(row.layer, ()) + lines
+    return layers
+
+
+def render_unit(service: Service, layout: SystemdLayout) -> dict[str, Image]:
+    """The unit of one service, by path. Raises SupervisorError for what cannot be said."""
     sections = {
         "Unit": [*_unit_lines(service, layout)],
-        "Service": [*_service_lines(service, layout), *_hardening(layout, uses_gpu=uses_gpu)],
+        "Service": [*_service_lines(service, layout), *_hardening(service, layout)],
         "Install": [f"WantedBy={layout.target}"] if service.on_boot else [],
     }
     lines = [HEADER]
     for section, content in sections.items():
         lines += ["", f"[{section}]", *content] if content else []
     text = "\n".join(lines) + "\n"
+    # In a section of its own right, where systemd lets everybody have lines that begin with X-.
+    text = text.replace("[Unit]\n", f"[Unit]\nX-Stoker-Content={digest_text(text)}\n", 1)
     image = Image(digest=digest_text(text), mode=_FILE_MODE, content=text)
     return {layout.unit(service.name): image}
 
@@ -209,11 +285,15 @@ def render_unit(
 def _unit_lines(service: Service, layout: SystemdLayout) -> Iterator[str]:
     if not _DIGEST.fullmatch(service.digest):
         raise SupervisorError(f"this cannot be the digest of a service: {service.digest!r}")
-    yield f"Description=Model server {service.name}"
     yield f"X-Stoker-Digest={service.digest}"
+    yield f"X-Stoker-Layers={' '.join(sorted(layout.layers))}"
+    yield f"Description=Model server {service.name}"
     if layout.scope == "system":
         yield "Wants=network-online.target"
         yield f"After={_AFTER}"
+    if service.timing.start_seconds is not None:
+        # A boot does not wait for a model: else its last target would be reached after the load.
+        yield f"After={layout.target}"
     yield f"StartLimitIntervalSec={_START_SPAN_SECONDS}"
     yield f"StartLimitBurst={_START_BURST}"
 
@@ -221,29 +301,49 @@ def _unit_lines(service: Service, layout: SystemdLayout) -> Iterator[str]:
 def _service_lines(service: Service, layout: SystemdLayout) -> Iterator[str]:
     if service.restart not in _RESTART:
         raise SupervisorError(f"systemd knows no restart policy {service.restart!r}")
-    yield f"Type={_TYPE}"
+    yield from _protocol(service)
     yield f"ExecStart={_command(service)}"
     environment = stamped_environment(service, home=layout.home)
     yield from (_assign(name, value) for name, value in environment.items())
     if service.user and layout.scope == "system":
         yield f"User={_user(service.user)}"
-    yield f"WorkingDirectory={_path(service.directory, 'the directory')}"
+    yield from _folder(service, layout)
     yield f"Restart={_RESTART[service.restart]}"
     yield f"RestartSec={_RESTART_SECONDS}"
     # None at all would be for ever.
-    yield f"TimeoutStopSec={max(service.stop_timeout_seconds, 1)}"
-    yield "KillMode=control-group"
+    yield f"TimeoutStopSec={max(service.timing.stop_seconds, 1)}"
     # Opened by the manager itself, so the folder may be closed to the service's user.
     yield f"StandardOutput=append:{_path(service.log_path, 'the path of the log')}"
     yield "StandardError=inherit"
     yield f"SyslogIdentifier={unit_name(service.name).removesuffix('.service')}"
-    # The one folder on the disk that the sandbox lets it write.
-    yield f"CacheDirectory=stoker/{service.name}"
-    yield "CacheDirectoryMode=0700"
 
 
-def _hardening(layout: SystemdLayout, *, uses_gpu: bool) -> Iterator[str]:
-    kinds = ("both", "gpu" if uses_gpu else "cpu")
+def _protocol(service: Service) -> Iterator[str]:
+    """How systemd hears of the service's start and life, and how it ends it."""
+    timing = service.timing
+    if timing.start_seconds is None:
+        yield "Type=exec"
+        yield "KillMode=control-group"
+        return
+    yield "Type=notify"
+    yield "NotifyAccess=main"
+    yield f"TimeoutStartSec={max(timing.start_seconds, _LONGEST_START_SECONDS)}"
+    if timing.watchdog_seconds is not None:
+        yield f"WatchdogSec={max(timing.watchdog_seconds, 1)}"
+    yield f"RestartPreventExitStatus={' '.join(map(str, FINAL_STATUSES))}"
+    # The program ends its own children; the manager's TERM beside it would be their second.
+    yield "KillMode=mixed"
+
+
+def _folder(service: Service, layout: SystemdLayout) -> Iterator[str]:
+    """Where the service works, and what the sandbox lets it write on the disk."""
+    yield f"WorkingDirectory={_path(service.directory, 'the directory')}"
+    if service.directory != _NO_FOLDER and "mount" in layout.layers:
+        yield f"ReadWritePaths={_quote_path(service.directory, 'the directory')}"
+
+
+def _hardening(service: Service, layout: SystemdLayout) -> Iterator[str]:
+    kinds = ("both", "gpu" if service.uses_gpu else "cpu")
     for row in load_hardening():
         if row.layer in layout.layers and row.gpu in kinds:
             yield from (f"{row.directive}={value}" for value in row.value)
@@ -280,6 +380,12 @@ def _path(text: str, what: str) -> str:
     if not text.startswith("/") or not is_line or _UNREADABLE.search(text):
         raise _cannot_hold(what, text)
     return text.replace("%", "%%")
+
+
+def _quote_path(text: str, what: str) -> str:
+    """A path in a list of paths, where a backslash stands before what is meant as it is."""
+    escaped = _path(text, what).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _user(name: str) -> str:
