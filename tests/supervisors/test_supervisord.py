@@ -95,7 +95,9 @@ class TestDrift:
         world.supervisor.restart("one")
         define(world, service)
         # Only a restart makes the daemon take up the file of a program that runs.
-        assert self.kinds(world, service) == [DriftKind.PROCESS]
+        assert self.kinds(world, service) == [DriftKind.PENDING]
+        (pending,) = world.supervisor.find_drift(service)
+        assert "it will with the next start" in pending.sentence
         world.supervisor.restart("one")
         assert self.kinds(world, service) == []
 
@@ -122,7 +124,7 @@ class TestDrift:
         world.supervisor.start("one")
         define(world, service)
         drift = world.supervisor.find_drift(service)
-        assert [each.kind for each in drift] == [DriftKind.PROCESS, DriftKind.PROCESS]
+        assert [each.kind for each in drift] == [DriftKind.PROCESS, DriftKind.PENDING]
         assert "MODE differ" in drift[0].sentence
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import PROJECT
-from tests.system.runner import Stoker
+from tests.system.runner import Stoker, edit
 
 
 def install_another_version(folder: Path) -> Path:
@@ -51,3 +51,36 @@ def test_the_older_one_can_be_removed(
     status = running.status()
     assert status["verified"] is True
     running.succeed("verify")
+
+
+def test_another_guard_is_taken_up_with_the_next_start(
+    running: Stoker, running_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The definition changes, and what runs goes on."""
+    before = running.status()
+    newer = install_another_version(tmp_path / "next")
+    with (newer / "stoker" / "guard" / "words.py").open("a", encoding="utf-8") as file:
+        file.write("\n# another guard\n")
+    monkeypatch.setitem(running.env, "PYTHONPATH", str(newer))
+    plan = running.say("plan", running_file)
+    assert [each["kind"] for each in plan["preparations"]] == ["environment"]
+    assert [each["kind"] for each in plan["activations"]] == ["reload"]
+    running.succeed("apply", running_file)
+    assert running.status()["pid"] == before["pid"]
+    assert "it will with the next start" in running.status()["drift"]
+    assert "Nothing to do" in running.succeed("plan", running_file).stdout
+
+    running.succeed("stop")
+    running.succeed("start")
+    assert running.status()["drift"] == ""
+    assert running.status()["verified"]
+
+
+def test_other_orders_of_the_guard_restart_nothing(running: Stoker, running_file: str) -> None:
+    before = running.status()
+    edit(running_file, {"service.stall_timeout_seconds": 1234})
+    plan = running.say("plan", running_file)
+    assert plan["activations"] == []
+    running.succeed("apply", running_file)
+    assert running.status() == {**before, "generation": 2}
+    assert "Nothing to do" in running.succeed("plan", running_file).stdout

@@ -26,6 +26,8 @@ from stoker.state.documents import (
 )
 from stoker.state.folder import check_state_folder
 
+#: Drift that `stoker start` does not put right.
+_LEFT_ALONE = (DriftKind.ADDED, DriftKind.PENDING)
 #: How a phase of the supervisor reads when it is shown alone.
 _WORDS = {
     ServicePhase.ABSENT: "absent",
@@ -121,7 +123,7 @@ def _drift(generation: Generation, service: ServiceState, found: Sequence[Drift]
     )
     # The digest is one of the variables that differ in another process.
     parts += [each.sentence for each in found if not (is_other and each.kind is DriftKind.PROCESS)]
-    if is_other or any(each.kind is not DriftKind.ADDED for each in found):
+    if is_other or any(each.kind not in _LEFT_ALONE for each in found):
         parts.append(f"`stoker start {name}` puts it right")
     return "; ".join(parts)
 

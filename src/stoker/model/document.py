@@ -32,7 +32,6 @@ Migration = Callable[[dict[str, Plain]], dict[str, Plain]]
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-
 def _give_timing(data: dict[str, Plain]) -> dict[str, Plain]:
     """A service of generation/1 had the seconds of its stop as a field of its own."""
     service = dict(data.get("service") or {})

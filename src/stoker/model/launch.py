@@ -158,13 +158,15 @@ class DriftKind(StrEnum):
 
     EDITED: the definition on the disk is not as Stoker wrote it. UNREAD: the manager has read
     another definition than lies there now. ADDED: something beside the definition changes what it
-    says. PROCESS: the process was started under another definition than the manager has.
+    says. PROCESS: the process was started under another definition than the manager has. PENDING:
+    the manager reads the definition with the next start only, and that is early enough.
     """
 
     EDITED = "edited"
     UNREAD = "unread"
     ADDED = "added"
     PROCESS = "process"
+    PENDING = "pending"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,8 +53,9 @@ def _find_difference(seen: Seen, wanted: Mapping[str, str], *, is_edited: bool) 
         yield Drift(kind=DriftKind.PROCESS, path=seen.path, sentence=sentence)
     if not seen.unread:
         return
-    # A daemon takes up the file of a running program only with a restart of that. One that was
-    # edited since is no reason for it: what was taken up is most likely what will be written again.
-    is_old = bool(seen.environment) and not is_edited
-    kind = DriftKind.PROCESS if is_old else DriftKind.UNREAD
-    yield Drift(kind=kind, path=seen.path, sentence=f"{seen.path}: {seen.unread}")
+    # A daemon takes up the file of a running program only with a restart of that, and a new guard
+    # is no reason for one. What was edited will most likely be written again as it was taken up.
+    is_waiting = bool(seen.environment) and not is_edited
+    kind = DriftKind.PENDING if is_waiting else DriftKind.UNREAD
+    until = "; it will with the next start" if is_waiting else ""
+    yield Drift(kind=kind, path=seen.path, sentence=f"{seen.path}: {seen.unread}{until}")
