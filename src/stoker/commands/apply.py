@@ -20,7 +20,7 @@ from stoker.model.contract import Verification
 from stoker.model.document import parse_document
 from stoker.model.plan import Plan
 from stoker.spec import parse_deployment
-from stoker.state.documents import read_plan, read_verification
+from stoker.state.documents import read_verification
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,14 +110,6 @@ def parse_plan(text: str, path: str) -> Plan:
             f"{path} is not a plan that can be applied: {error.summary}",
             "make a new one with `stoker plan FILE`",
         ) from error
-
-
-def find_plan(world: World, plan_id: str) -> Plan:
-    """A saved plan by its id. Raises UsageError."""
-    plan = read_plan(world.host, world.folders, plan_id) if plan_id.isalnum() else None
-    if plan is None:
-        raise UsageError(f"there is no saved plan {plan_id}", "`stoker plan FILE` makes one")
-    return plan
 
 
 def _report(world: World, converged: Converged) -> Applied:
