@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from stoker.guard.asking import judge_reply, sum_counters
 from stoker.guard.child import parse_io
 from stoker.guard.config import GuardConfig, parse_config, read_config, sum_weights
 from stoker.guard.notify import connect_manager
-from stoker.guard.output import LINE_BYTES, cut_lines, pump
+from stoker.guard.output import LINE_BYTES, cut_lines, hide_secrets, pump, spell_secrets
 from stoker.guard.values import Reply
 from stoker.model.contract import Exchange, Request
 from stoker.model.document import render_document
@@ -176,3 +177,34 @@ def test_an_answer_of_a_server_without_chats(
     judged = judge_reply(seen)
     assert judged.reply is reply
     assert bool(judged.sentence) is (reply is not Reply.GOOD)
+
+
+@given(
+    data=st.binary(max_size=60),
+    cuts=st.lists(st.integers(0, 80), max_size=4),
+    places=st.lists(st.integers(0, 60), max_size=3),
+)
+def test_a_secret_is_hidden_however_the_bytes_come(
+    data: bytes, cuts: list[int], places: list[int]
+) -> None:
+    secret = "s3cret-s3c"
+    for place in places:
+        data = data[:place] + secret.encode() + data[place:]
+    out, held = b"", b""
+    edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    for begin, end in pairwise(edges):
+        clean, held = hide_secrets(held + data[begin:end], spell_secrets([secret]))
+        out += clean
+    out += held
+    assert secret.encode() not in out
+    assert out == data.replace(secret.encode(), b"[hidden]")
+
+
+def test_a_secret_is_hidden_as_programs_quote_it() -> None:
+    secret = "a'b\\c\"d"
+    words = spell_secrets([secret, "abc"])
+    for text in (repr({"api_key": secret}), json.dumps({"api_key": secret}), secret):
+        clean, held = hide_secrets(f"{text}\n".encode(), words)
+        assert secret.encode() not in clean + held
+        assert b"[hidden]" in clean
+    assert hide_secrets(b"abc\n", words) == (b"abc\n", b""), "too short to be told from a word"

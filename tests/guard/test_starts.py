@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,23 @@ def test_a_secret_that_cannot_be_read_starts_nothing(tmp_path: Path) -> None:
         assert guard.wait() == ExitCode.USAGE
         assert "the secret of HF_TOKEN cannot be read" in guard.error()
         assert not (tmp_path / "status.json").exists()
+
+
+def test_an_engine_that_prints_its_secrets_prints_none(tmp_path: Path) -> None:
+    """And neither do its last words, which the guard repeats."""
+    for name, word in (("token", "token-word"), ("key", "key-word")):
+        (tmp_path / name).write_text(f"{word}\n")
+    program = "import os; print({'token': os.environ['HF_TOKEN'], 'api_key': 'key-' + 'word'})"
+    port = free_port()
+    config = write_config(
+        tmp_path,
+        [sys.executable, "-c", program],
+        port,
+        engine={"secret_env": {"HF_TOKEN": str(tmp_path / "token")}},
+        server={"key_path": str(tmp_path / "key")},
+    )
+    with Guarded(config) as guard:
+        assert guard.wait() == ExitCode.ENDED_UNASKED
+        assert guard.output() == b"{'token': '[hidden]', 'api_key': '[hidden]'}\n"
+        assert "[hidden]" in guard.error()
+        assert "word" not in guard.error().replace("[hidden]", "")

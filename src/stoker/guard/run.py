@@ -124,7 +124,8 @@ def run_guard(config: GuardConfig) -> int:
     Raises UsageError, before anything is started, for a configuration that cannot be followed.
     """
     endpoint = _connect(config)
-    environment = choose_environment(config.engine, os.environ, _read_secrets(config))
+    secrets = _read_secrets(config)
+    environment = choose_environment(config.engine, os.environ, secrets)
     inbox: SimpleQueue[Item] = SimpleQueue()
     _listen(inbox)
     say = partial(_say, config)
@@ -137,7 +138,7 @@ def run_guard(config: GuardConfig) -> int:
         _say(config, f"the engine cannot be started: {error}")
         is_missing = isinstance(error, FileNotFoundError)
         return ExitCode.NOT_FOUND if is_missing else ExitCode.NOT_EXECUTABLE
-    shell = _prepare(config, child, inbox)
+    shell = _prepare(config, child, inbox, hidden=(*secrets.values(), *_read_own_key(config)))
     threading.Thread(target=_answer, args=(shell, endpoint), daemon=True).start()
     shell.output.start()
     return _run(shell)
@@ -163,6 +164,11 @@ def _read_secrets(config: GuardConfig) -> dict[str, str]:
     return secrets
 
 
+def _read_own_key(config: GuardConfig) -> tuple[str, ...]:
+    key = read_key(config.server.key_path)
+    return (key,) if key else ()
+
+
 def _listen(inbox: SimpleQueue[Item]) -> None:
     """Turn signals into items; SimpleQueue.put may be called from a handler."""
 
@@ -174,7 +180,9 @@ def _listen(inbox: SimpleQueue[Item]) -> None:
     signal.signal(signal.SIGCHLD, lambda number, frame: inbox.put(_ChildEnded()))
 
 
-def _prepare(config: GuardConfig, child: Child, inbox: SimpleQueue[Item]) -> _Shell:
+def _prepare(
+    config: GuardConfig, child: Child, inbox: SimpleQueue[Item], *, hidden: Sequence[str]
+) -> _Shell:
     # The watcher is a fork, so it comes before the first thread.
     watcher = start_watcher(child)
 
@@ -190,7 +198,7 @@ def _prepare(config: GuardConfig, child: Child, inbox: SimpleQueue[Item]) -> _Sh
         weight_bytes=sum_weights(config.weights.paths),
         expected_seconds=starts.expected_seconds(config.weights.model),
     )
-    output = threading.Thread(target=pump, args=(child.output, _STDOUT, hear), daemon=True)
+    output = threading.Thread(target=pump, args=(child.output, _STDOUT, hear, hidden), daemon=True)
     return _Shell(
         config=config,
         child=child,
