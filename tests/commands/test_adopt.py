@@ -726,9 +726,8 @@ def test_a_server_under_another_name(box: Box) -> None:
 @pytest.mark.parametrize(
     ("argv", "title"),
     [
-        (["/v/bin/python3", "-m", "sglang.launch_server", "--model-path", "a/b"], "SGLang"),
-        (["/v/bin/python", "-Xdev", "-um", "sglang.launch_server"], "SGLang"),
-        (["/v/bin/python", "/v/bin/sglang", "serve", "--model-path", "a/b"], "SGLang"),
+        (["/v/bin/python3", "-m", "vllm.entrypoints.openai.api_server", "--model", "a/b"], "vLLM"),
+        (["/v/bin/python", "-Xdev", "-um", "vllm.entrypoints.openai.api_server"], "vLLM"),
         (["/v/bin/python", "/v/bin/vllm", "serve", "a/b"], "vLLM"),
         (["python3.12", "-m", "vllm.entrypoints.openai.api_server", "--model", "a"], "vLLM"),
     ],

@@ -81,7 +81,7 @@ def find_recipe(world: World, name: str) -> EnvironmentRecipe:
         return guard_recipe()
     for kind in engine_kinds():
         recipe = load_engine_table(kind).embedded
-        if recipe.name == name:
+        if recipe is not None and recipe.name == name:
             return recipe
     return load_environment(world.supervisor.properties.kind)
 

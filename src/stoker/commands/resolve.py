@@ -19,6 +19,7 @@ from stoker.commands.trust import check_data_folders
 from stoker.commands.world import World
 from stoker.contract.run import select_checks
 from stoker.engines import build_launch
+from stoker.errors import UsageError
 from stoker.knowledge.derived.devices import may_use_gpus
 from stoker.knowledge.engines import (
     engine_kinds,
@@ -27,7 +28,7 @@ from stoker.knowledge.engines import (
     load_model_packages,
 )
 from stoker.model.deployment import Deployment, ModelReference
-from stoker.model.engine_table import EngineTable, Place
+from stoker.model.engine_table import EngineTable, EnvironmentRecipe, Place
 from stoker.model.facts import Facts, Target
 from stoker.model.launch import Launch, SecretFile
 from stoker.model.layout import api_key_path, secret_variable_path
@@ -110,22 +111,37 @@ def service_user(world: World, deployment: Deployment) -> str | None:
 
 def find_place(world: World, deployment: Deployment, table: EngineTable) -> Place:
     """Where the parts of the launch lie, or will lie once they are prepared."""
-    is_embedded = deployment.engine.environment == "embedded"
+    embedded = embedded_recipe(deployment.engine.environment, table)
     draft = deployment.draft
     key = deployment.serve.api_key_file
     return Place(
         command=find_command(world, deployment.engine.environment, table),
-        build=table.embedded.build if is_embedded else UNKNOWN_BUILD,
+        build=embedded.build if embedded else UNKNOWN_BUILD,
         model_path=_path_of(world, deployment.model),
         draft_path=_path_of(world, draft) if draft else None,
         api_key_path=api_key_path(world.folders, deployment.name) if key else None,
     )
 
 
+def embedded_recipe(environment: str, table: EngineTable) -> EnvironmentRecipe | None:
+    """The build that Stoker installs, None where the deployment names another.
+
+    Raises UsageError for an engine that Stoker does not install.
+    """
+    if environment != "embedded":
+        return None
+    if table.embedded is None:
+        raise UsageError(
+            f"Stoker installs no {table.title} itself, and the file names none",
+            "name one with engine.environment: path:/the/virtual/environment, or system",
+        )
+    return table.embedded
+
+
 def find_command(world: World, environment: str, table: EngineTable) -> str:
     """The engine's executable. Whether it is there and runs is a fact, judged by rules."""
-    if environment == "embedded":
-        return executable_in(environment_path(table.embedded, world.folders), table.command)
+    if embedded := embedded_recipe(environment, table):
+        return executable_in(environment_path(embedded, world.folders), table.command)
     if environment == "system":
         return world.host.find_command(table.command) or f"/usr/local/bin/{table.command}"
     path = environment.removeprefix("path:")
@@ -207,8 +223,8 @@ def _plan_preparations(
     world: World, deployment: Deployment, table: EngineTable
 ) -> tuple[Preparation, ...]:
     planned: list[Preparation | None] = [*plan_keepers(world)]
-    if deployment.engine.environment == "embedded":
-        planned.append(plan_environment(table.embedded, world.folders, world.host))
+    if embedded := embedded_recipe(deployment.engine.environment, table):
+        planned.append(plan_environment(embedded, world.folders, world.host))
     for reference in filter(None, (deployment.model, deployment.draft)):
         packages = load_model_packages()
         planned.append(plan_model(reference, world.folders, packages, world.env, host=world.host))

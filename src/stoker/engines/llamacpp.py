@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from stoker.engines.settings import (
     Choice,
+    choose_serving,
     layer_choices,
     layer_env,
     layer_settings,
@@ -55,7 +56,8 @@ def choose(deployment: Deployment, facts: Facts, place: Place) -> dict[str, Choi
     """The rows of the table that are set for this deployment, with their values."""
     return {
         "model_path": Choice(value=place.model_path, origin=Origin.USER),
-        **_choose_serving(deployment, place),
+        **choose_serving(deployment),
+        **_choose_key(place),
         **_choose_slots(deployment.serve),
         **_choose_threads(facts),
         **_choose_gpus(deployment),
@@ -65,19 +67,10 @@ def choose(deployment: Deployment, facts: Facts, place: Place) -> dict[str, Choi
     }
 
 
-def _choose_serving(deployment: Deployment, place: Place) -> dict[str, Choice]:
-    serve = deployment.serve
-    values = {"host": serve.host, "port": serve.port, "published_name": deployment.published_name}
-    chosen = {
-        name: Choice(
-            value=str(value),
-            origin=Origin.USER if name in serve.model_fields_set else Origin.STOKER,
-        )
-        for name, value in values.items()
-    }
-    if place.api_key_path is not None:
-        chosen["api_key_path"] = Choice(value=place.api_key_path, origin=Origin.USER)
-    return chosen
+def _choose_key(place: Place) -> dict[str, Choice]:
+    if place.api_key_path is None:
+        return {}
+    return {"api_key_path": Choice(value=place.api_key_path, origin=Origin.USER)}
 
 
 def _choose_slots(serve: Serve) -> dict[str, Choice]:

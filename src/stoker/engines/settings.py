@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from stoker.errors import DataError
-from stoker.model.deployment import Engine, Scalar
+from stoker.model.deployment import Deployment, Engine, Scalar
 from stoker.model.engine_table import EngineTable, FlagCatalogue, SettingRow
 from stoker.model.launch import Origin, Setting
 
@@ -31,6 +31,19 @@ class Choice:
 
     value: str | None = None
     origin: Origin = Origin.STOKER
+
+
+def choose_serving(deployment: Deployment) -> dict[str, Choice]:
+    """Where and under which name any engine serves."""
+    serve = deployment.serve
+    values = {"host": serve.host, "port": serve.port, "published_name": deployment.published_name}
+    return {
+        name: Choice(
+            value=str(value),
+            origin=Origin.USER if name in serve.model_fields_set else Origin.STOKER,
+        )
+        for name, value in values.items()
+    }
 
 
 def layer_choices(choices: Mapping[str, Choice], table: EngineTable) -> Layer:
@@ -86,9 +99,12 @@ def merge_layers(layers: Sequence[Layer]) -> tuple[Setting, ...]:
     return tuple(setting for group in merged.values() for setting in group)
 
 
-def render_argv(command: str, settings: Sequence[Setting]) -> tuple[str, ...]:
-    """The argument vector: the command, then every flag with its value."""
-    return (command, *(word for setting in settings for word in render_setting(setting)))
+def render_argv(
+    command: str, settings: Sequence[Setting], arguments: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The argument vector: the command with its own words, then every flag with its value."""
+    flags = (word for setting in settings for word in render_setting(setting))
+    return (command, *arguments, *flags)
 
 
 def render_setting(setting: Setting) -> tuple[str, ...]:

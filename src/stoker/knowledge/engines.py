@@ -32,7 +32,10 @@ from stoker.model.engine_table import (
 )
 from stoker.model.facts import Plain
 
-_PHASES = ("starting", "loading-weights", "allocating", "warming-up", "listening", "failed")
+_PHASES = (
+    *("starting", "loading-weights", "allocating", "capturing"),
+    *("warming-up", "listening", "failed"),
+)
 _VARIABLES = "variables"
 _SHA256 = re.compile(r"^[0-9a-f]{64}$")
 _PLACEHOLDER = re.compile(r"@(?:build|version:([A-Za-z0-9._-]+))@")
@@ -58,7 +61,7 @@ def parse_engine_table(data: Mapping[str, Plain], *, where: str) -> EngineTable:
     rows = structure(tuple[SettingRow, ...], data.get("settings"), where=f"{where}: settings")
     named = {
         "settings": {row.id: row for row in rows},
-        "embedded": load_environment(str(data.get("embedded"))),
+        "embedded": load_environment(str(data["embedded"])) if "embedded" in data else None,
         "catalogue": load_catalogue(str(data.get("kind")), str(data.get("catalogue"))),
     }
     table = structure(EngineTable, {**data, **named}, where=where)

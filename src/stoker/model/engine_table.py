@@ -210,8 +210,10 @@ class FlagCatalogue:
 class EngineTable:
     """Everything an adapter needs to know about its engine beyond the deployment and the facts.
 
-    ``command`` is the executable's name in an environment's ``bin`` or on the PATH. ``formats``
-    are the formats of weights that it loads, in the words of the model probe.
+    ``command`` is the executable's name in an environment's ``bin`` or on the PATH, ``arguments``
+    are the words between it and the first flag. ``formats`` are the formats of weights that it
+    loads, in the words of the model probe. ``embedded`` is the build that Stoker installs itself,
+    None where it installs none.
     """
 
     kind: str
@@ -221,8 +223,9 @@ class EngineTable:
     liveness: Liveness
     settings: Mapping[str, SettingRow]
     phases: tuple[PhaseRow, ...]
-    embedded: EnvironmentRecipe
     catalogue: FlagCatalogue
+    embedded: EnvironmentRecipe | None = None
+    arguments: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     reserved: tuple[ReservedFlag, ...] = ()
 

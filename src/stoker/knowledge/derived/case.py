@@ -55,7 +55,8 @@ class Case:
     @property
     def can_use_gpus(self) -> bool:
         """Whether the engine's build can; of a build that is not ours we assume it."""
-        return self.table.embedded.uses_gpus if self.is_embedded else True
+        embedded = self.table.embedded
+        return embedded.uses_gpus if self.is_embedded and embedded is not None else True
 
 
 def innermost_folder(path: str, folders: Iterable[str]) -> str | None:

@@ -38,8 +38,10 @@ def choose_devices(
 
 def may_use_gpus(deployment: Deployment, table: EngineTable) -> bool:
     """Whether the engine could compute on a GPU: what we installed may have been built without."""
-    is_able = deployment.engine.environment != EMBEDDED or table.embedded.uses_gpus
-    return is_able and deployment.gpus != "none"
+    if deployment.gpus == "none":
+        return False
+    is_of_ours = deployment.engine.environment == EMBEDDED and table.embedded is not None
+    return table.embedded.uses_gpus if is_of_ours and table.embedded else True
 
 
 def choose_gpus(gpus: str | int | Sequence[int | str], facts: Facts) -> list[Gpu] | Unknown:

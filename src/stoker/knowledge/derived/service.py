@@ -101,12 +101,13 @@ def _lacking(gpus: str | int | Sequence[int | str], present: Sequence[Plain]) ->
 def _lacks_python(case: Case) -> bool | Unknown:
     """Whether no Python that the user reaches is new enough for the engine's environment."""
     makes_one = any(preparation.kind == "environment" for preparation in case.preparations)
-    if not (case.is_embedded and makes_one):
+    embedded = case.table.embedded
+    if not (case.is_embedded and makes_one) or embedded is None:
         return False
     found = case.facts.read("interpreters.interpreters")
     if isinstance(found, Unknown):
         return found
-    at_least = parse_version(case.table.embedded.python_at_least) or ()
+    at_least = parse_version(embedded.python_at_least) or ()
     return not any(each["reachable_by_others"] and _version_of(each) >= at_least for each in found)
 
 
