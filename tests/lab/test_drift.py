@@ -45,7 +45,31 @@ def test_in_each_of_the_places(machine: Machine) -> None:
     (change,) = plan["changes"]
     assert (change["path"], "was edited" in change["reasons"][0]) == (UNIT_PATH, True)
 
-    # What systemd has read differs from the file.
+    # What systemd has read differs from the file, which was put back together with its old time,
+    # so that systemd itself sees nothing.
+    machine.shell(
+        f"cp -p {UNIT_PATH} /root/unit; sed -i s/^RestartSec=.*/RestartSec=9/ {UNIT_PATH}"
+    )
+    machine.systemctl("daemon-reload")
+    machine.shell(f"cp -p /root/unit {UNIT_PATH}")
+    assert machine.systemctl("show", "--property=NeedDaemonReload", UNIT).endswith("=no")
+    assert machine.systemctl("show", "--property=RestartUSec", UNIT) == "RestartUSec=9s"
+    assert "systemd has not read" in machine.status()["drift"]
+    plan = mend(machine, ["reload"])
+    assert (plan["changes"], machine.status()["drift"]) == ([], "")
+    assert machine.systemctl("show", "--property=RestartUSec", UNIT) == "RestartUSec=1s"
+    assert machine.status()["pid"] == process, "the service went on all the while"
+
+    # The same, and the process was started meanwhile.
+    machine.shell(f"cp -p {UNIT_PATH} /root/unit; sed -i 's/STOKER_DIGEST=/&0/' {UNIT_PATH}")
+    machine.systemctl("daemon-reload")
+    machine.systemctl("restart", UNIT)
+    machine.shell(f"cp -p /root/unit {UNIT_PATH}")
+    plan = mend(machine, ["reload", "restart", "verify"])
+    assert "the running process has definition 0" in plan["activations"][1]["because"][0]
+    process = machine.status()["pid"]
+
+    # The same, with a newer file.
     machine.shell(f"cp {UNIT_PATH} /root/unit; sed -i s/^RestartSec=.*/RestartSec=9/ {UNIT_PATH}")
     machine.systemctl("daemon-reload")
     machine.shell(f"cp /root/unit {UNIT_PATH}; touch -d '1 minute' {UNIT_PATH}")

@@ -24,6 +24,8 @@ SUITES = {
 }
 #: Takes long, and differs little between the managers.
 GUARDED = ("tests/supervisors/test_systemd_guarded.py",)
+#: What of it a user's manager is asked as well.
+READY_AND_STOP = ("-k", "active_only_once_it_is_verified or stopped_while_it_loads")
 
 
 def run_python(
@@ -67,6 +69,11 @@ def test_the_suite_passes_in_a_container(
 @pytest.mark.timeout(_SUITE_SECONDS + 30)
 def test_guards_are_good_services(container: Container) -> None:
     run_suite(container, GUARDED, user=0)
+
+
+@pytest.mark.timeout(_SUITE_SECONDS + 30)
+def test_guards_are_good_services_of_a_user(shared_container: Container) -> None:
+    run_suite(shared_container, (*GUARDED, *READY_AND_STOP), user=USER_ID)
 
 
 @pytest.mark.parametrize("how", ["reboot", "power cut"])

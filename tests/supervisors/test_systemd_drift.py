@@ -8,7 +8,7 @@ import pytest
 
 from stoker.model.launch import Drift, DriftKind
 from stoker.supervisors.stamps import DIGEST, stamped_environment
-from stoker.supervisors.systemd_answers import LoadedUnit, parse_unit
+from stoker.supervisors.systemd_answers import LoadedUnit, parse_reading, parse_unit
 from stoker.supervisors.systemd_drift import Seen, find_difference, find_edit
 from stoker.supervisors.systemd_unit import SystemdLayout, render_unit
 from tests.supervisors.worlds import make_service
@@ -40,7 +40,13 @@ def loaded(**changes: Any) -> LoadedUnit:
 
 
 def drift(unit: LoadedUnit, **changes: Any) -> list[Drift]:
-    fields: dict[str, Any] = {"beside": (), "edited_at_seconds": None, "environment": WANTED}
+    fields: dict[str, Any] = {
+        "beside": (),
+        "changed_at_seconds": 50.0,
+        "read_at_seconds": 60.0,
+        "edited_at_seconds": None,
+        "environment": WANTED,
+    }
     seen = Seen(path=PATH, unit=unit, **{**fields, **changes})
     return [*find_difference(seen, wanted=WANTED)]
 
@@ -77,6 +83,34 @@ def test_a_whole_unit_of_another_generation_is_one_too() -> None:
 def test_what_systemd_has_not_read() -> None:
     assert kinds(loaded(NeedDaemonReload=True)) == [DriftKind.UNREAD]
     assert kinds(loaded(), beside=(DROP_IN,)) == [DriftKind.UNREAD]
+
+
+def test_what_was_put_back_with_its_old_time_is_not_read_either() -> None:
+    assert kinds(loaded(), changed_at_seconds=61.0) == [DriftKind.UNREAD]
+    assert kinds(loaded(), changed_at_seconds=61.0, read_at_seconds=0.0) == []
+
+
+BOOT = {"UnitsLoadFinishTimestamp": 900_000_000, "UnitsLoadFinishTimestampMonotonic": 5_000_000}
+RELOAD = {"UnitsLoadTimestamp": 990_000_000, "UnitsLoadTimestampMonotonic": 95_000_000}
+NO_RELOAD = {"UnitsLoadTimestamp": 0, "UnitsLoadTimestampMonotonic": 0}
+
+
+@pytest.mark.parametrize(
+    ("properties", "now_seconds", "expected"),
+    [
+        ({**BOOT, **RELOAD}, 1005.0, 990.0),
+        ({**BOOT, **NO_RELOAD}, 1005.0, 900.0),
+        # The clock was put forward after the boot, and back.
+        ({**BOOT, **NO_RELOAD}, 5005.0, 4900.0),
+        ({**BOOT, **NO_RELOAD}, 505.0, 900.0),
+        ({}, 1005.0, 0.0),
+    ],
+)
+def test_when_units_were_read(
+    properties: dict[str, int], now_seconds: float, expected: float
+) -> None:
+    reading = parse_reading(properties)
+    assert reading.by_clock(now_seconds=now_seconds, monotonic_seconds=110.0) == expected
 
 
 def test_a_file_beside_ours_and_one_for_every_service() -> None:

@@ -88,6 +88,7 @@ class LocalHost:
             mode=stat.S_IMODE(found.st_mode),
             owner=_name_user(found.st_uid),
             modified_ns=found.st_mtime_ns,
+            changed_ns=found.st_ctime_ns,
         )
 
     def free_bytes(self, path: str) -> int:

@@ -256,6 +256,8 @@ class SystemdSupervisor:
         seen = Seen(
             path=path,
             beside=self._definitions.list_beside(name),
+            changed_at_seconds=self._definitions.find_change_seconds(name),
+            read_at_seconds=self._find_reading_seconds(),
             edited_at_seconds=self._definitions.find_edit_seconds(name, definition),
             unit=unit,
             environment=read_environment(self._host, unit.pid) if unit.pid else {},
@@ -269,6 +271,15 @@ class SystemdSupervisor:
         from stoker.supervisors.systemd_bus import SystemdBus
 
         return SystemdBus(self._layout.bus_address, systemctl=self._definitions.systemctl)
+
+    def _find_reading_seconds(self) -> float:
+        """When systemd last read its units, since the epoch; 0 where it does not say."""
+        with suppress(SystemdDown):
+            return self._bus.read_reading().by_clock(
+                now_seconds=self._clock.now_seconds(),
+                monotonic_seconds=self._clock.monotonic_seconds(),
+            )
+        return 0
 
     def _lingers(self) -> bool:
         """Whether a user's manager runs from boot on, and goes on after a logout."""

@@ -27,6 +27,9 @@ _INFINITE = (1 << 64) - 1
 #: How long is waited for something that may take for ever.
 _LONGEST_SECONDS = 24 * 3600.0
 
+#: Properties of the manager, without the ``Monotonic`` at the end (org.freedesktop.systemd1(5)).
+_READING_NAMES = ("UnitsLoadTimestamp", "UnitsLoadFinishTimestamp")
+
 _PHASES = {
     "active": ServicePhase.RUNNING,
     "reloading": ServicePhase.RUNNING,
@@ -142,6 +145,40 @@ class JobEnd:
 
     result: str
     unit: LoadedUnit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """When a manager last read all of its units: at boot, or at the last reload.
+
+    ``at_seconds``: since the epoch, by the clock as it went then; ``monotonic_seconds``: by the
+    one that is never set. Both are 0 where systemd does not say it (before 250).
+    """
+
+    at_seconds: float
+    monotonic_seconds: float
+
+    def by_clock(self, *, now_seconds: float, monotonic_seconds: float) -> float:
+        """The same since the epoch, not too early by any clock; 0 if it is not known.
+
+        A machine may boot with a wrong clock that is then put right, so that what is older than
+        the boot would look younger; a clock that is put back does the same the other way round.
+        """
+        if not self.monotonic_seconds:
+            return 0
+        return max(self.at_seconds, now_seconds - (monotonic_seconds - self.monotonic_seconds))
+
+
+def parse_reading(properties: Mapping[str, Any]) -> Reading:
+    """When units were read, from the properties of the manager."""
+    # The first is 0 until the first reload, the second is that of the boot for ever.
+    name = next(
+        (each for each in _READING_NAMES if properties.get(f"{each}Monotonic")), _READING_NAMES[0]
+    )
+    return Reading(
+        at_seconds=properties.get(name, 0) / _MICROSECONDS,
+        monotonic_seconds=properties.get(f"{name}Monotonic", 0) / _MICROSECONDS,
+    )
 
 
 def parse_unit(properties: Mapping[str, Any]) -> LoadedUnit:

@@ -26,8 +26,10 @@ from stoker.supervisors.systemd_answers import (
     BEGUN,
     JobEnd,
     LoadedUnit,
+    Reading,
     SystemdDown,
     SystemdRefused,
+    parse_reading,
     parse_unit,
 )
 
@@ -95,6 +97,14 @@ class SystemdBus:
         )
         (version,) = self._ask(question, seconds=_ANSWER_SECONDS)
         return str(unpack_variants(version))
+
+    def read_reading(self) -> Reading:
+        """When this manager last read all of its units."""
+        question = _Question(
+            member="GetAll", signature="s", body=(_MANAGER,), interface=_PROPERTIES
+        )
+        (properties,) = self._ask(question, seconds=_ANSWER_SECONDS)
+        return parse_reading(unpack_variants(properties))
 
     def reload(self) -> None:
         """Let systemd read all of its units anew."""

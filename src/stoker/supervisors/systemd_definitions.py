@@ -84,6 +84,14 @@ class Definitions:
         found = self._host.stat(self._layout.unit(name))
         return found.modified_ns / _NANOSECONDS if found else None
 
+    def find_change_seconds(self, name: str) -> float:
+        """When our definition or a file beside it was last put there, since the epoch.
+
+        Not by their times of modification, which whoever puts an old file back may keep.
+        """
+        found = map(self._host.stat, (self._layout.unit(name), *self.list_beside(name)))
+        return max((each.changed_ns / _NANOSECONDS for each in found if each), default=0)
+
     def list_beside(self, name: str) -> tuple[str, ...]:
         """The files beside our definition that change it, once systemd has read them."""
         folder = f"{self._layout.unit(name)}.d"

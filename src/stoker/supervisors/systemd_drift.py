@@ -40,13 +40,16 @@ class Seen:
     """A unit as it was found.
 
     ``path``: where our file lies; ``beside``: files that lie where systemd looks for changes to
-    it. ``edited_at_seconds``: when somebody edited our file, None if nobody did. ``unit``: what
-    systemd has read. ``environment``: of the process, empty when nothing runs or it cannot be
-    read.
+    it. ``changed_at_seconds``: when one of these was last put there; ``read_at_seconds``: when
+    systemd last read all its units, 0 if that is not known. ``edited_at_seconds``: when somebody
+    edited our file, None if nobody did. ``unit``: what systemd has read. ``environment``: of the
+    process, empty when nothing runs or it cannot be read.
     """
 
     path: str
     beside: tuple[str, ...]
+    changed_at_seconds: float
+    read_at_seconds: float
     edited_at_seconds: float | None
     unit: LoadedUnit
     environment: Mapping[str, str]
@@ -58,8 +61,7 @@ def find_difference(seen: Seen, *, wanted: Mapping[str, str]) -> Iterator[Drift]
     ``wanted``: the variables that the service in force gives its process.
     """
     unit, path = seen.unit, seen.path
-    # Of a new folder beside the file systemd itself knows nothing until it reads all anew.
-    if unit.is_outdated or not set(seen.beside) <= set(unit.drop_ins):
+    if _is_unread(seen):
         sentence = f"systemd has not read {path} since it, or a file beside it, was changed"
         yield Drift(kind=DriftKind.UNREAD, path=path, sentence=sentence)
     added = [each for each in unit.drop_ins if _is_about_ours(each)]
@@ -74,6 +76,17 @@ def find_difference(seen: Seen, *, wanted: Mapping[str, str]) -> Iterator[Drift]
     elif names := differing_names(seen.environment, given):
         sentence = f"the process was started under another definition: {', '.join(names)} differ"
         yield Drift(kind=DriftKind.PROCESS, path=path, sentence=sentence)
+
+
+def _is_unread(seen: Seen) -> bool:
+    """Whether systemd has in memory something else than lies on the disk.
+
+    systemd itself compares times of modification, so it takes an older file that was put back, its
+    time kept, for the one that it has read; and of a new folder beside the file it knows nothing
+    until it reads all anew.
+    """
+    is_put_back = 0 < seen.read_at_seconds < seen.changed_at_seconds
+    return seen.unit.is_outdated or is_put_back or not set(seen.beside) <= set(seen.unit.drop_ins)
 
 
 def _began_after_edit(seen: Seen) -> bool:

@@ -321,6 +321,8 @@ def _service_lines(service: Service, layout: SystemdLayout) -> Iterator[str]:
 def _protocol(service: Service) -> Iterator[str]:
     """How systemd hears of the service's start and life, and how it ends it."""
     timing = service.timing
+    # What `apply` renders has a guard and reports. One without is a value that the port allows:
+    # the conformance suite asks every supervisor for it.
     if timing.start_seconds is None:
         yield "Type=exec"
         yield "KillMode=control-group"
