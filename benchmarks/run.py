@@ -28,6 +28,9 @@ PROJECT = Path(__file__).resolve().parents[1]
 EXAMPLE = PROJECT / "examples" / "smollm2.yaml"
 STOKER = str(Path(sys.executable).with_name("stoker"))
 COMMAND_TIMEOUT_SECONDS = 600
+#: Longer than half a minute, so that one look at least falls into it.
+GUARD_SECONDS = 35
+GUARD_SETTLES_SECONDS = 3
 
 
 class NotMeasured(Exception):
@@ -45,9 +48,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """What is measured. ``take`` answers in seconds or bytes and may raise NotMeasured.
+    """What is measured. ``take`` answers in seconds, bytes or a share and may raise NotMeasured.
 
-    ``target`` is the number of units (ms, or MB of 10**6 bytes) not to exceed, None for the base
+    ``target`` is the number of units (ms, MB of 10**6 bytes, or %) not to exceed, None for the base
     line that times are compared with. ``how`` says how it is measured.
     """
 
@@ -168,6 +171,37 @@ def status_bytes(place: Place) -> float:
     return statistics.median(peak_bytes([STOKER, "status"], place) for _ in range(5))
 
 
+def guard_pid(place: Place) -> int:
+    """The guard of the example, which serves, some seconds after it became ready."""
+    run([STOKER, "apply", str(place.deployment)], place)
+    (one,) = json.loads(run([STOKER, "status", "--json"], place))["deployments"]
+    time.sleep(GUARD_SETTLES_SECONDS)
+    return int(one["pid"])
+
+
+def guard_bytes(place: Place) -> float:
+    """The resident memory of the guard around the embedded engine."""
+    text = Path(f"/proc/{guard_pid(place)}/status").read_text("utf-8")
+    found = re.search(r"^VmRSS:\s*(\d+) kB$", text, re.MULTILINE)
+    if found is None:
+        raise NotMeasured("/proc tells no resident memory")
+    return int(found[1]) * 1024
+
+
+def guard_share(place: Place) -> float:
+    """The share of a core that the guard takes while it watches at the table's interval."""
+    pid = guard_pid(place)
+    before, began = core_seconds(pid), time.monotonic()
+    time.sleep(GUARD_SECONDS)
+    return (core_seconds(pid) - before) / (time.monotonic() - began)
+
+
+def core_seconds(pid: int) -> float:
+    """The time on cores that a process has used, its ended children included."""
+    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
 FIGURES = (
     Figure(
         what="start of the interpreter",
@@ -205,6 +239,20 @@ FIGURES = (
         how="peak resident set, median of 5, the example serves",
     ),
     Figure(
+        what="guard of a service, memory",
+        take=guard_bytes,
+        unit="MB",
+        target=50,
+        how="resident set, the example serves",
+    ),
+    Figure(
+        what="guard of a service, processor",
+        take=guard_share,
+        unit="%",
+        target=1,
+        how=f"of one core over {GUARD_SECONDS} s at the interval of the engine's table",
+    ),
+    Figure(
         what="base install",
         take=install_bytes,
         unit="MB",
@@ -213,8 +261,8 @@ FIGURES = (
     ),
 )
 
-#: Units for one second or one byte.
-SCALES = {"ms": 1e3, "MB": 1e-6}
+#: Units for one second, one byte or a whole.
+SCALES = {"ms": 1e3, "MB": 1e-6, "%": 1e2}
 
 
 @contextmanager
@@ -256,12 +304,17 @@ def render_table(rows: Sequence[Row]) -> str:
     for row in rows:
         figure = row.figure
         measured = (
-            f"not run: {row.reason}" if row.value is None else f"{row.value:.0f} {figure.unit}"
+            f"not run: {row.reason}" if row.value is None else f"{show(row.value)} {figure.unit}"
         )
         target = "" if figure.target is None else f"{figure.target} {figure.unit}"
         cells = (figure.what, measured, target, multiple(row, rows[0]), figure.how)
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def show(value: float) -> str:
+    """A figure without digits that mean nothing."""
+    return f"{value:.0f}" if value >= 10 else f"{value:.2f}"
 
 
 def multiple(row: Row, base: Row) -> str:

@@ -37,6 +37,7 @@ from tests.fakes.engine_replies import (
 
 MOVED = "/moved"
 LIMIT_BYTES = 8 << 20
+COUNTER = "fake:generation_tokens_total"
 _JSON = "application/json; charset=utf-8"
 _DRIP_SECONDS = 0.02
 
@@ -81,6 +82,11 @@ class EngineServer:
         self.cut = cut
         self.asked: list[Asked] = []
         self.is_stopping = threading.Event()
+        #: The value behind /metrics, for a server that has counters.
+        self.count: Callable[[], float] | None = None
+        #: A dead scheduler behind live HTTP: questions are taken, and nothing comes of them.
+        self.is_mute = False
+        self.health_status = 200
         self._server = _Server(self, port)
         self.port: int = self._server.server_address[1]
 
@@ -147,7 +153,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _route(self, path: str, body: bytes) -> None:
         fault = self.owner.fault
         if path == "/health":
-            self.reply({"status": "ok"})
+            self.reply({"status": "ok"}, status=self.owner.health_status)
+        elif path == "/metrics" and self.owner.count:
+            text = f"# TYPE {COUNTER} counter\n{COUNTER} {self.owner.count()}\n".encode()
+            self.send_head(200, {"Content-Type": "text/plain", "Content-Length": str(len(text))})
+            self.wfile.write(text)
+        elif path == "/v1/chat/completions" and self.owner.is_mute:
+            self.close_connection = True
+            self.owner.is_stopping.wait()
         elif path == "/v1/models" and fault is not Fault.LIST_NOT_FOUND:
             self.reply(_break(LISTING_FAULTS, fault, list_models(self.owner.engine)))
         elif path == "/v1/chat/completions" and fault is Fault.SERVER_ERROR:

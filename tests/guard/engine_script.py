@@ -1,7 +1,8 @@
 """An engine as a process of its own: ``python -m tests.guard.engine_script ORDERS``.
 
 ORDERS is a JSON object; see :class:`Orders`. It serves like a real engine, and does to its guard
-what it is told to. SIGUSR1 makes a running server break the promise named by ``later``.
+what it is told to. SIGUSR1 makes a running server break the promise named by ``later``, and with
+it whatever is named in ``breaks``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 from dataclasses import dataclass, field, replace
 
 from tests.fakes.engine_replies import ENGINE_FAULTS, Fault
-from tests.fakes.engine_server import EngineServer
+from tests.fakes.engine_server import Asked, EngineServer
 
 #: Bytes that are no text, no lines and more than a pipe takes at once.
 NOISE = b"\x00\xff\xfe\x1b[31m\r\r\n" + bytes(range(256)) * 1024 + b"no end of line"
@@ -29,6 +30,11 @@ class Orders:
     first; ``noise``: NOISE to both outputs. ``children``: files that are given the pids of a
     child and of one that left the session. ``ends``: an exit status, a signal if negative, soon
     after the start. ``ignores``: signals by name. ``says``: signals that are only told.
+
+    ``breaks``: from SIGUSR1 on, ``questions`` are never answered, ``counters`` stand still (until
+    then they count all the time), ``health`` is 503. ``tells``: every request stands in the log.
+    ``reads``: a file that is read without a word before anything else, 1 MiB every tenth of a
+    second, for so many seconds.
     """
 
     port: int
@@ -41,6 +47,9 @@ class Orders:
     ignores: list[str] = field(default_factory=list)
     says: list[str] = field(default_factory=list)
     api_key: str = ""
+    breaks: list[str] = field(default_factory=list)
+    tells: bool = False
+    reads: tuple[str, float] | None = None
 
 
 def main(orders: Orders) -> None:
@@ -49,6 +58,8 @@ def main(orders: Orders) -> None:
         signal.signal(signal.Signals[name], signal.SIG_IGN)
     for name in orders.says:
         signal.signal(signal.Signals[name], lambda number, frame: write(f"heard {number}"))
+    if orders.reads:
+        read_silently(*orders.reads)
     for path, leaves in zip(orders.children, (False, True), strict=False):
         child = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=leaves)
         with open(f"{path}.new", "w") as file:
@@ -69,6 +80,35 @@ def write(line: str) -> None:
     os.write(1, f"{line}\n".encode())
 
 
+def read_silently(path: str, seconds: float) -> None:
+    """Read a file again and again, as a load does that says nothing."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        with open(path, "rb", buffering=0) as file:
+            while time.monotonic() < until and file.read(1 << 20):
+                time.sleep(0.1)
+        time.sleep(0.1)
+
+
+class Told(list[Asked]):
+    """What was asked, told in the log."""
+
+    def append(self, asked: Asked) -> None:
+        super().append(asked)
+        write(f"asked {asked.path}")
+
+
+@dataclass
+class Count:
+    """A counter that grows with the time until it stands still."""
+
+    began: float = field(default_factory=time.monotonic)
+    stood_still: float | None = None
+
+    def __call__(self) -> float:
+        return (self.stood_still or time.monotonic()) - self.began
+
+
 SLEEP = "import time; time.sleep(600)"
 
 
@@ -83,12 +123,22 @@ def serve(orders: Orders) -> None:
     """Answer until a signal ends it."""
     fault = Fault[orders.fault] if orders.fault else None
     with EngineServer(fault=fault, port=orders.port, api_key=orders.api_key) as server:
+        count = Count()
+        server.count = count
+        if orders.tells:
+            server.asked = Told()
 
         def break_promise(number: int, frame: object) -> None:
-            server.fault = Fault[orders.later]
-            server.engine = ENGINE_FAULTS.get(server.fault, replace)(server.engine)
+            if orders.later:
+                server.fault = Fault[orders.later]
+                server.engine = ENGINE_FAULTS.get(server.fault, replace)(server.engine)
+            server.is_mute = "questions" in orders.breaks
+            if "counters" in orders.breaks:
+                count.stood_still = time.monotonic()
+            if "health" in orders.breaks:
+                server.health_status = 503
 
-        if orders.later:
+        if orders.later or orders.breaks:
             signal.signal(signal.SIGUSR1, break_promise)
         while True:
             time.sleep(60)

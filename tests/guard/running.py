@@ -104,6 +104,8 @@ class Guarded:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(address.replace("@", "\0", 1) if is_abstract else address)
         self.told: list[str] = []
+        #: When each name was told first, on the monotonic clock.
+        self.moments: dict[str, float] = {}
         threading.Thread(target=self._listen, daemon=True).start()
         self._out = (self._folder / "out").open("wb")
         self._err = (self._folder / "err").open("wb")
@@ -135,7 +137,10 @@ class Guarded:
                 data = self._socket.recv(1 << 16)
             except OSError:
                 return
-            self.told += data.decode().split("\n")
+            lines = data.decode().split("\n")
+            for line in lines:
+                self.moments.setdefault(line.partition("=")[0], time.monotonic())
+            self.told += lines
 
     def wait_told(self, line: str, times: int = 1) -> None:
         """Wait until the service manager was told a line."""

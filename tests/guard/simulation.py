@@ -176,7 +176,7 @@ class FakeEndpoint:
         wire = self.scene.http(at, request)
         if request.path != "/metrics" or wire.status != 200 or wire.is_refused:
             return wire
-        tokens = self.scene.tokens(at)
+        tokens = self.scene.tokens(at + min(wire.seconds, request.timeout_seconds))
         if tokens is None:
             return replace(wire, status=404)
         text = f'# TYPE {COUNTER} counter\n{COUNTER}{{model="x y"}} {tokens + self.own_tokens}\n'

@@ -37,6 +37,7 @@ from tests.guard.simulation import (
     CONFIG,
     NEVER,
     PHASES,
+    REFUSED,
     WEIGHT_BYTES,
     At,
     Scene,
@@ -230,3 +231,14 @@ def test_whatever_it_sees(observations: list[Observation]) -> None:
         ends += sum(isinstance(act, Exit) for act in actions)
     assert ends == (state.mode is Mode.ENDED)
     assert describe(state).isprintable()
+
+
+def test_a_start_in_which_nothing_happens_says_so_before_it_is_ended() -> None:
+    scene = Scene(lines=[(10.0, "Load weight begin")], http=lambda at, request: REFUSED)
+    story = Simulation(scene=scene).run(until=400)
+    texts = [text for _, text in story.states]
+    stall = CONFIG.limits.stall_seconds
+    told = "loading weights 0 %, no progress for 3 min (it counts as stuck after 5 min)"
+    assert told in texts
+    first = next(at for at, text in story.states if "no progress" in text)
+    assert stall / 2 < first - 10 <= stall / 2 + 2

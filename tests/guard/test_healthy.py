@@ -222,6 +222,36 @@ def test_a_service_manager_lets_it_live_too(seed: int) -> None:
     assert max(gaps) <= longest_doubt_seconds(rules)
 
 
+#: The times of llama.cpp's table.
+BATCHED = replace(CONFIG, canary=replace(CONFIG.canary, timeout_seconds=120))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_minutes_for_a_batch_are_borne(seed: int) -> None:
+    """llama.cpp without a GPU: the counters, too, are told between batches; questions queue."""
+    chance = random.Random(seed)
+    ends, works_until = [600.0], 600.0 + WATCHED
+    while ends[-1] < works_until:
+        ends.append(ends[-1] + chance.choice([5.0, 60.0, 90.0, chance.uniform(60, 480)]))
+
+    def http(at: At, request: Request) -> Wire:
+        if not ends[0] <= at < ends[-1]:
+            return well(request)
+        left = next(end for end in ends if end > at) - at
+        return answer(request, seconds=NEVER) if request.method == "POST" else well(request, left)
+
+    def tokens(at: At) -> float:
+        return 2048.0 * sum(end <= at for end in ends[1:])
+
+    scene = Scene(http=http, tokens=tokens)
+    story = Simulation(scene=scene, config=BATCHED).run(until=works_until + 1200)
+    assert story.exit is None, story.exit
+    assert story.states[-1][1] == "ready"
+    moments = [at for at, _ in story.told("WATCHDOG")]
+    rules = Rules(limits=BATCHED.limits, canary=BATCHED.canary)
+    assert max(b - a for a, b in pairwise(moments)) <= longest_doubt_seconds(rules)
+
+
 def test_one_long_silence_without_counters_is_borne() -> None:
     def http(at: At, request: Request) -> Wire:
         if at > 600 and at < 700 and request.method == "POST":

@@ -9,10 +9,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
 from stoker.guard.values import ExitCode
+from tests.fakes.engine_server import COUNTER
 from tests.guard.engine_script import NOISE
 from tests.guard.running import (
     Guarded,
@@ -31,6 +34,18 @@ def read_pids(paths: list[str]) -> list[int]:
     """The pids that the engine has written down."""
     wait_for(lambda: all(map(os.path.exists, paths)))
     return [int(Path(path).read_text()) for path in paths]
+
+
+def find_listener(port: int) -> str:
+    """The socket that listens on a port, as /proc/PID/fd names it."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    (inode,) = (row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A")
+    return f"socket:[{inode}]"
+
+
+def open_sockets(pid: int) -> set[str]:
+    """What the descriptors of a process stand for."""
+    return {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()}
 
 
 @pytest.fixture
@@ -52,6 +67,12 @@ def test_ready_comes_after_the_contract(tmp_path: Path, port: int, is_abstract: 
         status = guard.status()
         assert status["phase"] == "ready"
         assert status["process"].startswith(f"{status['pid']}:")
+        # Clients talk to the engine itself.
+        listener = find_listener(port)
+        assert listener in open_sockets(status["pid"])
+        family = {guard.process.pid, *children_of(guard.process.pid)} - {status["pid"]}
+        assert len(family) == 2
+        assert not any(listener in open_sockets(pid) for pid in family)
         assert guard.terminate() == ExitCode.DONE
         assert "STOPPING=1" in guard.told
         assert not is_alive(status["pid"])
@@ -147,6 +168,37 @@ def test_the_watcher_ends_with_its_guard(tmp_path: Path, port: int) -> None:
         wait_for(lambda: not is_alive(watcher))
 
 
+def test_a_guard_that_stands_still_is_ended_by_its_watcher(tmp_path: Path, port: int) -> None:
+    paths = [str(tmp_path / "child"), str(tmp_path / "runaway")]
+    argv = fake_engine(port, fault="SLOW_DRIP", children=paths, ignores=["SIGTERM"])
+    limits = {"heartbeat_seconds": 1}
+    with Guarded(write_config(tmp_path, argv, port, limits=limits)) as guard:
+        pids = [*read_pids(paths), guard.engine()]
+        (watcher,) = children_of(guard.process.pid) - {guard.engine()}
+        guard.process.send_signal(signal.SIGSTOP)
+        assert guard.wait() == -signal.SIGKILL
+        wait_for(lambda: not any(map(is_alive, [*pids, watcher])))
+        assert "a-deployment: the guard itself has stood still for 1 s" in guard.error()
+
+
+def test_a_guard_that_stands_still_together_with_its_watcher_goes_on(
+    tmp_path: Path, port: int
+) -> None:
+    """As in a frozen control group, or a container that is paused."""
+    limits = {"heartbeat_seconds": 1}
+    with Guarded(write_config(tmp_path, fake_engine(port), port, limits=limits)) as guard:
+        guard.wait_told("READY=1")
+        (watcher,) = children_of(guard.process.pid) - {guard.engine()}
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            os.kill(watcher, number)
+            guard.process.send_signal(number)
+            time.sleep(2)
+        assert guard.process.poll() is None
+        assert is_alive(watcher)
+        assert is_alive(guard.engine())
+        assert guard.terminate() == ExitCode.DONE
+
+
 def test_a_guard_without_watcher_goes_on(tmp_path: Path, port: int) -> None:
     with Guarded(write_config(tmp_path, fake_engine(port), port)) as guard:
         guard.wait_told("READY=1")
@@ -228,6 +280,72 @@ def test_what_breaks_later_is_noticed(tmp_path: Path, port: int, later: str, say
         assert guard.wait() == ExitCode.GAVE_UP
         assert "it no longer generates" in guard.error()
         assert says in guard.error()
+
+
+#: Looks that come and end soon.
+COUNTING = {
+    "interval_seconds": 0.1,
+    "timeout_seconds": 0.5,
+    "metrics_path": "/metrics",
+    "counters": [COUNTER],
+}
+
+
+def test_a_dead_scheduler_behind_live_http_is_noticed(tmp_path: Path, port: int) -> None:
+    argv = fake_engine(port, breaks=["questions", "counters"], tells=True)
+    with Guarded(write_config(tmp_path, argv, port, canary=COUNTING)) as guard:
+        guard.wait_told("READY=1")
+        os.kill(guard.engine(), signal.SIGUSR1)
+        assert guard.wait() == ExitCode.GAVE_UP
+        assert "it no longer generates: expected a whole reply within 0.5 s" in guard.error()
+        assert "while its counters stood still" in guard.error()
+        # It went on to answer for itself to the end.
+        assert guard.output().rstrip().endswith(b"asked /metrics")
+
+
+@pytest.mark.parametrize(
+    ("breaks", "path"), [("questions", b"/v1/chat/completions"), ("health", b"/metrics")]
+)
+def test_an_engine_whose_counters_move_lives_on(
+    tmp_path: Path, port: int, breaks: str, path: bytes
+) -> None:
+    argv = fake_engine(port, breaks=[breaks], tells=True)
+    with Guarded(write_config(tmp_path, argv, port, canary=COUNTING)) as guard:
+        guard.wait_told("READY=1")
+        os.kill(guard.engine(), signal.SIGUSR1)
+        before = guard.output().count(path)
+        # More looks than any doubt lasts; questions beside growing counters come seldom.
+        wait_for(
+            lambda: guard.output().count(path) > before + 4 or guard.process.poll() is not None
+        )
+        wait_for(lambda: guard.output().count(b"/metrics") > 30 or guard.process.poll() is not None)
+        assert guard.process.poll() is None, guard.error()
+        assert guard.status()["text"] == "ready"
+        if breaks == "health":
+            with pytest.raises(HTTPError, match="503"):
+                urlopen(f"http://127.0.0.1:{port}/health")
+        assert guard.terminate() == ExitCode.DONE
+
+
+def test_a_load_that_only_reads_lives(tmp_path: Path, port: int) -> None:
+    weights = tmp_path / "weights"
+    weights.write_bytes(bytes(8 << 20))
+    argv = fake_engine(port, reads=[str(weights), 12])
+    stall_seconds = 5
+    changes = {"limits": {"stall_seconds": stall_seconds}, "weights": {"paths": [str(weights)]}}
+    with Guarded(write_config(tmp_path, argv, port, **changes)) as guard:
+        guard.wait_told("READY=1")
+        began, ready = guard.moments["EXTEND_TIMEOUT_USEC"], guard.moments["READY"]
+        assert ready - began > 2 * stall_seconds
+        assert guard.output() == b""
+        assert guard.terminate() == ExitCode.DONE
+
+
+def test_the_same_load_that_does_not_read_is_stuck(tmp_path: Path, port: int) -> None:
+    argv = fake_engine(port, reads=["/dev/null", 30])
+    with Guarded(write_config(tmp_path, argv, port, limits={"stall_seconds": 5})) as guard:
+        assert guard.wait() == ExitCode.STALLED
+        assert "stuck in starting, no progress for 5 s" in guard.error()
 
 
 def test_an_engine_that_is_not_there(tmp_path: Path, port: int) -> None:

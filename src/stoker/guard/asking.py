@@ -160,8 +160,9 @@ def _try_contract(config: GuardConfig, endpoint: Endpoint, clock: Clock) -> Cont
 
 def _read_counters(config: GuardConfig, endpoint: Endpoint) -> Counters:
     exchange = endpoint.exchange(_get(config.canary.metrics_path or "/", config))
-    if sort_exchange(exchange) is not Reply.GOOD:
-        return Counters(total=None)
+    reply = sort_exchange(exchange)
+    if reply is not Reply.GOOD:
+        return Counters(total=None, reply=reply)
     return Counters(total=sum_counters(exchange.body, config.canary.counters))
 
 

@@ -11,7 +11,8 @@ Three things see to it that the engine does not outlive the guard, however the g
   it.
 * The watcher, a fork of the guard that waits on a pipe, covers what the engine started: when the
   pipe closes without a word it kills the engine's process group, and every process that carries
-  this guard's stamp in its environment, whatever session it has moved to.
+  this guard's stamp in its environment, whatever session it has moved to. It does the same, and
+  kills the guard first, when the guard's heartbeat on that pipe stays away.
 * A service manager's control group covers the rest (both killed in the same instant).
 """
 
@@ -53,8 +54,16 @@ _MANAGER_TO_GUARD = frozenset(
 )
 
 _WATCHER_NAME = b"stoker-watcher"
-#: What the guard says to the watcher when nothing is left.
+#: What the guard says to the watcher when nothing is left, and now and then until then.
 _ALL_GONE = b"."
+_BEAT = b"+"
+#: More than a guard says while its watcher does not look.
+_BEATS_BYTES = 4096
+#: Silence is counted in so many waits of the watcher, each of which counts once however long it
+#: took: time in which the watcher did not run either says nothing about the guard.
+_WAITS = 30
+_STDERR = 2
+_COMPLAINT_SECONDS = 1.0
 #: How long killed processes may take to be gone; one in a driver's call takes its time.
 _GONE_SECONDS = 10.0
 _LOOK_SECONDS = 0.02
@@ -138,9 +147,14 @@ def start_engine(engine: Engine, environment: Mapping[str, str]) -> Child:
     return Child(pid=process.pid, process=identify(process.pid), output=reading)
 
 
-def start_watcher(child: Child) -> Watcher:
-    """Start the process that ends the engine when the guard is gone."""
+def start_watcher(child: Child, *, name: str, silence_seconds: float) -> Watcher:
+    """Start the process that ends the engine when the guard is gone.
+
+    A guard that has not called :func:`beat` for ``silence_seconds`` is ended, too; ``name`` is
+    what it is called then.
+    """
     reading, writing = os.pipe()
+    os.set_blocking(writing, False)
     stamp = identify(os.getpid())
     pid = os.fork()
     if pid:
@@ -148,10 +162,21 @@ def start_watcher(child: Child) -> Watcher:
         return Watcher(pid=pid, pipe=writing, guard=stamp)
     try:
         _become_watcher(reading)
-        if os.read(reading, 1) != _ALL_GONE:
+        last = _hear_last(reading, silence_seconds)
+        if last is None:
+            silence = f"the guard itself has stood still for {silence_seconds:g} s"
+            _complain(f"stoker guard: {name}: {silence}; its watcher ends it and its engine")
+            _kill_guard(stamp)
+        if not last:
             _kill_all(child.pid, stamp)
     finally:
         os._exit(0)
+
+
+def beat(watcher: Watcher) -> None:
+    """Tell the watcher that the guard goes on. Never waits and never fails."""
+    with suppress(OSError):
+        os.write(watcher.pipe, _BEAT)
 
 
 def release_watcher(watcher: Watcher) -> None:
@@ -321,16 +346,45 @@ def _die_with(guard: int) -> None:
 
 
 def _become_watcher(pipe: int) -> None:
-    """Leave the guard's session, files and signals."""
+    """Leave the guard's session, signals and files, but not the place where it complains."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     os.setsid()
     _libc.prctl(_SET_NAME, _WATCHER_NAME, 0, 0, 0)
     nothing = os.open(os.devnull, os.O_RDWR)
-    for standard in range(3):
+    for standard in range(2):
         os.dup2(nothing, standard)
     os.closerange(3, pipe)
     os.closerange(pipe + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _hear_last(pipe: int, silence_seconds: float) -> bytes | None:
+    """What the guard says last: nothing (empty) when it is gone, None when it stands still."""
+    waits = 0
+    while waits < _WAITS:
+        if not select.select([pipe], [], [], silence_seconds / _WAITS)[0]:
+            waits += 1
+            continue
+        said, waits = os.read(pipe, _BEATS_BYTES), 0
+        if not said or _ALL_GONE in said:
+            return said
+    return None
+
+
+def _complain(text: str) -> None:
+    """Write a line to stderr, unless its reader stands still."""
+    with suppress(OSError):
+        if select.select([], [_STDERR], [], _COMPLAINT_SECONDS)[1]:
+            os.write(_STDERR, f"{text}\n".encode()[: select.PIPE_BUF])
+
+
+def _kill_guard(stamp: str) -> None:
+    """Kill the guard, if our parent is still the one that we watch."""
+    pid = os.getppid()
+    with suppress(OSError):
+        descriptor = os.pidfd_open(pid)
+        if identify(pid) == stamp:
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
 
 
 def _kill_all(group: int, stamp: str) -> None:

@@ -20,6 +20,9 @@ from stoker.model.gpu import GpuDevice
 
 Value = TypeVar("Value")
 
+#: The guard never waits so long for anything; one that does is stopped, traced or stuck.
+HEARTBEAT_SECONDS = 300.0
+
 #: As the kernel writes it: domain, bus, device and function.
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
@@ -74,13 +77,15 @@ class Limits:
     ``start_timeout_seconds``: for so long new log lines alone count as progress; after it only
     what cannot be idle talk does (bytes read, a percentage that rises, a new phase).
     ``stop_timeout_seconds``: between TERM and KILL. ``verify_timeout_seconds``: for one trial of
-    the contract.
+    the contract. ``heartbeat_seconds``: a guard that itself stands still for so long is ended by
+    its watcher.
     """
 
     start_timeout_seconds: float
     stall_seconds: float
     stop_timeout_seconds: float
     verify_timeout_seconds: float = 120.0
+    heartbeat_seconds: float = HEARTBEAT_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,6 +282,7 @@ def _parse_limits(data: Plain, place: str) -> Limits:
         stall_seconds=part.take("stall_seconds", _seconds),
         stop_timeout_seconds=part.take("stop_timeout_seconds", _seconds),
         verify_timeout_seconds=part.take("verify_timeout_seconds", _seconds, 120.0),
+        heartbeat_seconds=part.take("heartbeat_seconds", _seconds, HEARTBEAT_SECONDS),
     )
     part.finish()
     return limits

@@ -29,8 +29,9 @@ small question           counters meanwhile            done
 not asked                grew since the last look      alive: WATCHDOG=1
 answered                 whatever they do              alive: WATCHDOG=1
 no answer, 429 or 503    grew                          busy, and alive: WATCHDOG=1
-no answer, 429 or 503    stood still                   doubt; the third in a row: exit 92
-no answer, 429 or 503    none, or unreadable           doubt; the sixth in a row: exit 92
+no answer, 429 or 503    stood still                   doubt; after three deadlines: exit 92
+no answer, 429 or 503    none, or unreadable           doubt; after six deadlines: exit 92
+not asked                no answer in time             doubt; read again at once
 nonsense                 whatever they do              doubt; the third in a row: exit 92
 another HTTP error       whatever they do              doubt; the third in a row: exit 92
 refused                  whatever they do              doubt; the third in a row: exit 92

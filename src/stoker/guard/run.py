@@ -26,6 +26,7 @@ from stoker.guard.boot import Boot, await_devices, read_memory
 from stoker.guard.child import (
     Child,
     Watcher,
+    beat,
     choose_environment,
     kill_rest,
     read_bytes_read,
@@ -78,6 +79,9 @@ _BYTES_SECONDS = 2.0
 #: A program of our own is run for it.
 _MEMORY_SECONDS = 10.0
 _STATUS_SECONDS = 1.0
+#: How often the watcher is told that the guard goes on; for a short limit, a tenth of that.
+_BEAT_SECONDS = 5.0
+_BEATS = 10
 #: What is left in the pipe of an engine that has ended is read in no time, unless the reader of
 #: the guard's own output stands still.
 _LAST_WORDS_SECONDS = 5.0
@@ -115,6 +119,7 @@ class _Shell:
     memory_at_seconds: float = 0.0
     memory_reader: threading.Thread | None = None
     status_at_seconds: float = 0.0
+    beat_at_seconds: float = 0.0
     shown: GuardStatus | None = None
 
 
@@ -184,7 +189,8 @@ def _prepare(
     config: GuardConfig, child: Child, inbox: SimpleQueue[Item], *, hidden: Sequence[str]
 ) -> _Shell:
     # The watcher is a fork, so it comes before the first thread.
-    watcher = start_watcher(child)
+    silence_seconds = config.limits.heartbeat_seconds
+    watcher = start_watcher(child, name=config.name, silence_seconds=silence_seconds)
 
     def hear(lines: tuple[str, ...]) -> None:
         if inbox.qsize() < _MOST_WAITING:
@@ -232,6 +238,14 @@ def _run(shell: _Shell) -> int:
             if code is not None:
                 return _leave(shell, code)
         _show(shell)
+        _beat(shell)
+
+
+def _beat(shell: _Shell) -> None:
+    now, limit = time.monotonic(), shell.config.limits.heartbeat_seconds
+    if now - shell.beat_at_seconds >= min(_BEAT_SECONDS, limit / _BEATS):
+        shell.beat_at_seconds = now
+        beat(shell.watcher)
 
 
 def _remember(shell: _Shell) -> None:

@@ -112,9 +112,13 @@ class Contract:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """The sum of the counters that grow with every token; None if it could not be read."""
+    """The sum of the counters that grow with every token; None if it could not be read.
+
+    ``reply``: how the request ended.
+    """
 
     total: float | None
+    reply: Reply = Reply.GOOD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

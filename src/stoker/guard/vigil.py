@@ -25,10 +25,18 @@ from stoker.guard.values import (
     Vigil,
 )
 
-#: So many wrong answers or silences in a row, and the engine is given up.
+#: So many wrong answers in a row, and the engine is given up.
 DOUBTS = 3
-#: Without counters a long queue looks like a dead scheduler, so silence is borne longer.
-SILENCES_WITHOUT_COUNTERS = 6
+#: For so many times the deadline of a question silence is borne while the counters stand still,
+#: which is how long a healthy engine may pause; in looks, two at least.
+PAUSE_TIMEOUTS = 3
+PAUSE_LOOKS = 2
+#: Where no counters can be read, a long queue or a long batch looks like a dead scheduler, so
+#: silence is borne longer.
+SILENCE_TIMEOUTS = 6
+#: Counters that let themselves be waited for are asked again, for so many deadlines, before the
+#: question is: an engine that tells them between two batches tells by them that a batch has ended.
+BATCH_TIMEOUTS = 4
 #: In doubt the next look comes soon.
 DOUBT_PAUSE_SECONDS = 5.0
 #: Counters say that tokens are made, not that they mean anything: the question is asked at the
@@ -60,7 +68,11 @@ def hear_counters(state: State, seen: Counters) -> tuple[State, tuple[Action, ..
     before, question = state.vigil.counters, state.vigil.question
     is_known = seen.total is not None and before is not None
     has_grown = is_known and (seen.total or 0.0) > (before or 0.0)
-    state = replace(state, vigil=replace(state.vigil, counters=seen.total, question=None))
+    # A reading that failed is no reason to forget the last: a batch may end after it.
+    last = before if seen.total is None else seen.total
+    state = replace(state, vigil=replace(state.vigil, counters=last, question=None))
+    if question is None and seen.reply is Reply.TIMEOUT and not _is_last_chance(state):
+        return _rest(_note_batch(state), pause_seconds=0.0), ()
     if question is None:
         return _rest_or_ask(state, has_grown=has_grown)
     if question.reply is Reply.GOOD:
@@ -93,12 +105,28 @@ def has_evidence(state: State) -> bool:
 def longest_doubt_seconds(rules: Rules) -> float:
     """The longest time from the last evidence until a silent engine is given up.
 
-    A service manager's own watchdog has to wait longer than that, so that the guard, which can
-    say why, comes first. Garbage behind growing counters takes up to
-    :func:`question_seconds` more to be seen.
+    The worst that an engine can do: every request is answered just before its deadline or not at
+    all, and the last look begins just before silence has lasted too long. A service manager's own
+    watchdog has to wait longer than that, so that the guard, which can say why, comes first.
+    Garbage behind growing counters takes up to :func:`question_seconds` more to be seen.
     """
-    silences = DOUBTS if rules.canary.metrics_path else SILENCES_WITHOUT_COUNTERS
-    return _longest_interval(rules) + silences * (_look_seconds(rules) + DOUBT_PAUSE_SECONDS)
+    borne = SILENCE_TIMEOUTS * rules.canary.timeout_seconds
+    last = DOUBT_PAUSE_SECONDS + _look_seconds(rules)
+    return rules.canary.interval_seconds + borne + last
+
+
+def idle_pause_seconds(rules: Rules) -> float:
+    """How long it takes where the counters are read at once, and stand still."""
+    looks = PAUSE_TIMEOUTS * rules.canary.timeout_seconds
+    return rules.canary.interval_seconds + looks + (PAUSE_TIMEOUTS - 1) * DOUBT_PAUSE_SECONDS
+
+
+def mute_seconds(rules: Rules) -> float:
+    """How long it takes where nothing is answered at all, counters included.
+
+    It is the last look's question and reading that complete it.
+    """
+    return rules.canary.interval_seconds + SILENCE_TIMEOUTS * rules.canary.timeout_seconds
 
 
 def question_seconds(rules: Rules) -> float:
@@ -117,10 +145,13 @@ def _longest_interval(rules: Rules) -> float:
 
 def _rest_or_ask(state: State, *, has_grown: bool) -> tuple[State, tuple[Action, ...]]:
     """The first half of a look is over; growing counters spare the question, but not for ever."""
-    unasked_seconds = state.now_seconds - state.vigil.asked_at_seconds
-    if not has_grown or state.vigil.is_in_doubt or unasked_seconds >= question_seconds(state.rules):
+    if not has_grown:
         return _ask(state)
-    return _rest(replace(state, vigil=_mark_alive(state))), ()
+    state = replace(state, vigil=replace(_mark_alive(state), silences=0))
+    unasked_seconds = state.now_seconds - state.vigil.asked_at_seconds
+    if state.vigil.is_in_doubt or unasked_seconds >= question_seconds(state.rules):
+        return _ask(state)
+    return _rest(state), ()
 
 
 def _ask(state: State) -> tuple[State, tuple[Action, ...]]:
@@ -128,8 +159,8 @@ def _ask(state: State) -> tuple[State, tuple[Action, ...]]:
     return replace(state, is_asking=True), (TryCanary(max_tokens=tokens),)
 
 
-def _rest(state: State) -> State:
-    pause = state.rules.canary.interval_seconds
+def _rest(state: State, *, pause_seconds: float | None = None) -> State:
+    pause = state.rules.canary.interval_seconds if pause_seconds is None else pause_seconds
     if state.vigil.is_in_doubt:
         pause = min(DOUBT_PAUSE_SECONDS, pause)
     return replace(state, is_asking=False, next_at_seconds=state.now_seconds + pause)
@@ -152,17 +183,37 @@ def _note_busy(state: State) -> State:
 
 def _note_fault(state: State, sentence: str) -> State:
     vigil = replace(state.vigil, faults=state.vigil.faults + 1, sentence=sentence)
-    return replace(state, vigil=replace(vigil, is_hopeless=vigil.faults >= DOUBTS))
+    is_hopeless = vigil.faults >= DOUBTS or _has_been_silent(state, SILENCE_TIMEOUTS)
+    return replace(state, vigil=replace(vigil, is_hopeless=is_hopeless))
+
+
+def _is_last_chance(state: State) -> bool:
+    """Whether the counters were waited for long enough, and only the question is left."""
+    return _has_been_silent(state, BATCH_TIMEOUTS)
+
+
+def _note_batch(state: State) -> State:
+    """Not even the counters are told; a long batch has the same effect."""
+    canary = state.rules.canary
+    sentence = f"{canary.metrics_path} gave no whole reply within {canary.timeout_seconds:g} s"
+    return _note_silence(state, sentence, is_known=False)
+
+
+def _has_been_silent(state: State, timeouts: int) -> bool:
+    """Whether there was no evidence for so many deadlines since the first look without any."""
+    canary = state.rules.canary
+    began_at = state.vigil.alive_at_seconds + canary.interval_seconds
+    return state.now_seconds - began_at >= timeouts * canary.timeout_seconds
 
 
 def _note_silence(state: State, sentence: str, *, is_known: bool) -> State:
     stand = "while its counters stood still" if is_known else "and no counters could be read"
-    limit = DOUBTS if is_known else SILENCES_WITHOUT_COUNTERS
+    limit = PAUSE_TIMEOUTS if is_known else SILENCE_TIMEOUTS
     silences = state.vigil.silences + 1
     vigil = replace(
         state.vigil,
         silences=silences,
         sentence=f"{sentence}, {stand}",
-        is_hopeless=silences >= limit,
+        is_hopeless=silences >= PAUSE_LOOKS and _has_been_silent(state, limit),
     )
     return replace(state, vigil=vigil)

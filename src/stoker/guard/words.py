@@ -69,7 +69,15 @@ def _describe_loading(state: State) -> str:
     fraction, left = read_fraction(state.progress, state.rules), estimate_left_seconds(state)
     percent = "" if fraction is None else f" {math.floor(fraction * 100)} %"
     estimate = "" if left is None else f", {_about(left)} left"
-    return f"{say_phase(state.progress.phase)}{percent}{estimate}"
+    return f"{say_phase(state.progress.phase)}{percent}{estimate}{_describe_quiet(state)}"
+
+
+def _describe_quiet(state: State) -> str:
+    """For a person who wonders: that nothing goes on, and when that will have consequences."""
+    quiet, limit = state.now_seconds - state.progress.at_seconds, state.rules.limits.stall_seconds
+    if quiet <= limit / 2:
+        return ""
+    return f", no progress for {_span(quiet)} (it counts as stuck after {_span(limit)})"
 
 
 def say_phase(phase: str) -> str:
@@ -115,6 +123,13 @@ def say_exit(status: int) -> str:
         name = f"signal {-status}"
     unasked = " (not by the guard; often the kernel, when memory is short)"
     return f"it was ended by {name}{unasked if -status == signal.SIGKILL else ''}"
+
+
+def _span(seconds: float) -> str:
+    """A time that has passed, so roughly that it does not change with every look."""
+    if seconds < 20:
+        return f"{seconds:.0f} s"
+    return f"{seconds // 10 * 10:.0f} s" if seconds < 120 else f"{seconds // 60:.0f} min"
 
 
 def _about(seconds: float) -> str:
