@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -18,17 +19,22 @@ from stoker.commands.guarding import (
     guarded,
     read_guard,
 )
+from stoker.commands.secret_files import check_secret_files
+from stoker.errors import UsageError
 from stoker.guard.config import read_config
 from stoker.guard.values import Rules
 from stoker.guard.vigil import longest_doubt_seconds
+from stoker.guard.words import GuardStatus
+from stoker.hosts.local import LocalHost
 from stoker.knowledge.engines import load_engine_table
 from stoker.knowledge.rules import load_rules
 from stoker.model.gpu import GpuDevice
 from stoker.model.launch import LaunchGpus, SecretFile, ServicePhase
-from stoker.model.layout import guard_status_path, is_secret
+from stoker.model.layout import guard_status_path, is_secret, starts_path, work_folder
 from stoker.model.plan import ActivationKind
+from stoker.state.documents import read_starts
 from tests.conftest import PROJECT
-from tests.laws.worlds import FOLDERS, NAME, Machine, apply_variant, make_generation
+from tests.laws.worlds import FOLDERS, NAME, Machine, apply_variant, make_generation, stop
 
 ENV = {"NCCL_DEBUG": "INFO", "LD_PRELOAD": "/usr/lib/libtcmalloc.so", "PYTHONPATH": "/srv/patched"}
 
@@ -175,3 +181,85 @@ def test_the_guard_lies_in_an_environment_of_its_own() -> None:
     world = Machine().world()
     path = environment_path(guard_recipe(), FOLDERS)
     assert guarding.guard_python(world) == os.path.join(path, "bin", "python")
+
+
+def put_status(machine: Machine, **changes: object) -> GuardStatus | None:
+    """What is believed after the service itself has written this into its status."""
+    path = guard_status_path(FOLDERS, NAME)
+    data = json.loads(machine.host.read_text(path))
+    machine.host.put(path, json.dumps({**data, **changes}))
+    world = machine.world()
+    return read_guard(world, world.supervisor.state(NAME))
+
+
+def test_a_status_cannot_reach_the_terminal() -> None:
+    machine = Machine()
+    apply_variant("a")(machine.world())
+    text = "\x1b]0;owned\x07\x1b[2J\u202eline\r\nnext" + "x" * 60_000
+    found = put_status(machine, text=text, phase="\x1b[31m")
+    assert found is not None
+    assert found.text.isprintable()
+    assert found.phase.isprintable()
+    assert len(found.text) <= 300
+
+
+@pytest.mark.parametrize(
+    "changes", [{"percent": 10**400}, {"percent": -1}, {"percent": 101}, {"left_seconds": 10**300}]
+)
+def test_a_status_with_absurd_figures_says_nothing(changes: dict[str, object]) -> None:
+    machine = Machine()
+    apply_variant("a")(machine.world())
+    assert put_status(machine, **changes) is None
+
+
+@pytest.mark.parametrize("seconds", ["1e400", "-1", "0", "1e308", "1" + "0" * 400, '"soon"'])
+def test_absurd_starts_are_no_estimate(seconds: str) -> None:
+    """The service may write there as well; nothing may come of it but no estimate."""
+    machine = Machine()
+    apply_variant("a")(machine.world())
+    start = f'{{"digest": "d", "model": "m", "seconds": {seconds}, "at_seconds": 1}}'
+    text = f'{{"schema": "starts/1", "name": "{NAME}", "starts": [{start}]}}'
+    machine.host.put(starts_path(FOLDERS, NAME), text)
+    assert read_starts(machine.host, FOLDERS, NAME).expected_seconds("m") is None
+    done = apply_variant("b")(machine.world())
+    assert done.plan.activations  # type: ignore[attr-defined]
+    stop(machine.world())
+
+
+def test_another_user_is_refused_while_the_folder_belongs_to_the_first() -> None:
+    machine = Machine()
+    apply_variant("a")(machine.world())
+    machine.host.remove_tree(work_folder(FOLDERS, NAME))
+    machine.host.make_folder(work_folder(FOLDERS, NAME), 0o700, "root")
+    with pytest.raises(UsageError, match="would run as nobody"):
+        apply_variant("b")(machine.world())
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "flaw"),
+    [
+        (b"token\n", 0o600, ""),
+        (b"\n  token \r\n", 0o600, ""),
+        (b"token\n", 0o644, "can be read by others"),
+        (b" \n\n", 0o600, "is empty"),
+        (b"to\0ken\n", 0o600, "holds a NUL"),
+        (b"\xff\xfe", 0o600, "is not UTF-8"),
+        (b"x" * 40_000, 0o600, "is longer than 32 KiB"),
+    ],
+)
+def test_files_of_secret_variables(content: bytes, mode: int, flaw: str, tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_bytes(content)
+    path.chmod(mode)
+    if not flaw:
+        return check_secret_files(LocalHost(), {"HF_TOKEN": str(path)})
+    with pytest.raises(UsageError, match=flaw):
+        check_secret_files(LocalHost(), {"HF_TOKEN": str(path)})
+    return None
+
+
+def test_a_file_of_a_secret_variable_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not there"):
+        check_secret_files(LocalHost(), {"HF_TOKEN": str(tmp_path / "none")})
+    with pytest.raises(UsageError, match="is no file"):
+        check_secret_files(LocalHost(), {"HF_TOKEN": str(tmp_path)})

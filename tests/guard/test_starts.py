@@ -14,6 +14,7 @@ from stoker.guard.config import Engine
 from stoker.guard.starts import KEPT, read_starts, remember_start
 from stoker.guard.values import ExitCode
 from stoker.model.generation import Start, Starts
+from stoker.ports import TEMPORARY_SUFFIX
 from tests.guard.running import Guarded, fake_engine, free_port, wait_for, write_config
 
 
@@ -31,9 +32,16 @@ def test_the_newest_starts_are_kept(tmp_path: Path) -> None:
     assert found.expected_seconds("another model") is None
 
 
+#: Larger than any float.
+HUGE = '{"starts": [{"digest": "d", "model": "m", "seconds": 1' + "0" * 400 + ', "at_seconds": 1}]}'
+
+
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", '{"starts": 3}', '{"starts": [{"model": "m"}]}', "[" * 100_000, '{"starts": [7]}'],
+    [
+        *("", "[]", '{"starts": 3}', '{"starts": [{"model": "m"}]}', '{"starts": [7]}'),
+        *("[" * 100_000, HUGE),
+    ],
 )
 def test_what_cannot_be_read_is_no_estimate(tmp_path: Path, text: str) -> None:
     path = tmp_path / "starts.json"
@@ -133,3 +141,10 @@ def test_an_engine_that_prints_its_secrets_prints_none(tmp_path: Path) -> None:
         assert guard.output() == b"{'token': '[hidden]', 'api_key': '[hidden]'}\n"
         assert "[hidden]" in guard.error()
         assert "word" not in guard.error().replace("[hidden]", "")
+
+
+def test_a_pipe_in_the_place_of_a_new_file_holds_nobody_up(tmp_path: Path) -> None:
+    path = tmp_path / "starts.json"
+    os.mkfifo(tmp_path / f".starts.json{TEMPORARY_SUFFIX}")
+    remember_start(str(path), Starts(name="one"), start(1.0))
+    assert read_starts(str(path), "one").expected_seconds("m") == 1.0

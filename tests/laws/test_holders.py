@@ -23,7 +23,7 @@ from tests.laws.worlds import (
 )
 
 PID = 4711
-NAMED = NamedProcess(pid=PID, process=f"{PID}:77", title="somebody's engine is named")
+NAMED = NamedProcess(pid=PID, process=f"{PID}:77", title="somebody's engine")
 
 
 def apply_ending(variant: str) -> Verb:

@@ -32,7 +32,7 @@ def choose(*candidates: Candidate, pids: tuple[int, ...] = (40,)) -> tuple[Named
 def test_a_holder_that_was_named_is_ended_as_the_very_process() -> None:
     (named,) = choose(candidate(40, "GPU 0"))
     assert (named.pid, named.process) == (40, "40:7")
-    assert named.title == "program 40 is named"
+    assert named.title == "program 40"
 
 
 def test_what_holds_something_in_the_same_group_goes_with_it() -> None:
@@ -46,7 +46,7 @@ def test_what_holds_something_in_the_same_group_goes_with_it() -> None:
         candidate(50, "GPU 1", group=40),
     )
     assert [each.pid for each in found] == [40, 41]
-    assert found[1].title == "program 41 belongs to one that is named"
+    assert found[1].title == "program 41, which belongs to it"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_one_that_is_refused_refuses_all() -> None:
 
 # In a plan
 
-NAMED = (NamedProcess(pid=40, process="40:7", title="program 40 is named"),)
+NAMED = (NamedProcess(pid=40, process="40:7", title="program 40"),)
 ADDRESSES = ("0000:41:00.0",)
 
 
@@ -107,7 +107,7 @@ def test_holders_are_ended_directly_before_the_start(
     assert [each.kind.value for each in activations] == kinds
     (end,) = [each for each in activations if each.kind is ActivationKind.END_HOLDERS]
     assert end.processes == NAMED
-    assert end.because == ("program 40 is named", "a roll-back cannot bring back what is ended")
+    assert end.because == ("program 40", "a roll-back cannot bring back what is ended")
     waiting = [each.kind.value for each in activations if each.gpus == ADDRESSES]
     assert waiting == ["end-orphans", "end-holders"]
 

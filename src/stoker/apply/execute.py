@@ -63,15 +63,25 @@ def run_plan(plan: Plan, tools: Tools, journal: Journal, plan_back: Callable[[],
     except BaseException as cause:
         roll_back(plan, tools, journal, plan_back, cause=cause)
         if isinstance(cause, KeyboardInterrupt):
-            raise Interrupted(
-                "interrupted; the host was rolled back: it is as it was before"
-            ) from cause
+            raise Interrupted(f"interrupted; {_say_restored(journal)}") from cause
         if not isinstance(cause, StokerError):
             raise
         raise ApplyFailed(
-            f"{cause.summary}\nThe host was rolled back: it is as it was before.", cause.hint
+            f"{cause.summary}\n{_capitalise(_say_restored(journal))}.", cause.hint
         ) from cause
     end_run(plan, tools, journal, Outcome.DONE)
+
+
+def _say_restored(journal: Journal) -> str:
+    """What came back, and what cannot."""
+    if not journal.lost:
+        return "the host was rolled back: it is as it was before"
+    lost = ", ".join(journal.lost)
+    return f"the host was rolled back, but nobody can bring back what was ended: {lost}"
+
+
+def _capitalise(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def end_run(
@@ -135,6 +145,8 @@ def execute(plan: Plan, tools: Tools, journal: Journal) -> None:
         subject = f"{activation.kind.value}:{activation.target}"
         journal.append(EntryPhase.BEGIN, subject)
         _say(tools, EventKind.ACTIVATION, activation.kind.value, activation.target)
+        if activation.kind is ActivationKind.END_HOLDERS:
+            journal.lost += tuple(each.title for each in activation.processes)
         _activate(activation, tools)
         journal.append(EntryPhase.DONE, subject)
 

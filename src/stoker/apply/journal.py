@@ -43,6 +43,8 @@ class Journal:
         #: Off while rolling back: the oldest image of a file is the one that counts, so no later
         #: one is needed, and a full disk needs no room for it.
         self.keeps_images = True
+        #: Titles of processes that this run has ended and no roll-back brings back.
+        self.lost: tuple[str, ...] = ()
 
     def append(
         self,

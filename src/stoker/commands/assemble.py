@@ -15,13 +15,13 @@ from stoker.commands.holders import NOTHING, Clearing, judge_without
 from stoker.commands.judge import judge
 from stoker.commands.resolve import Resolved
 from stoker.commands.world import World
-from stoker.errors import HostError, StateError
+from stoker.errors import HostError, StateError, UsageError
 from stoker.knowledge.derived.devices import choose_devices, may_use_gpus
 from stoker.model.facts import Plain, Unknown, read_path
 from stoker.model.finding import Finding
 from stoker.model.generation import Generation
 from stoker.model.launch import DriftKind, LaunchGpus, ServicePhase
-from stoker.model.layout import is_secret
+from stoker.model.layout import is_secret, work_folder
 from stoker.model.plan import Image, Plan, Preparation
 from stoker.planning.activations import Wanted, plan_activations
 from stoker.planning.actual import Actual
@@ -92,6 +92,7 @@ def plan_generation(
     desired = _desired_or_none(world, generation, findings)
     world.supervisor.check_usable()
     world.supervisor.check_foreign(name)
+    _check_work_folder(world, generation)
     current = read_current(world.host, folders, name)
     if current is not None and desired:
         gone = _paths_of(world, current) - desired.keys()
@@ -170,6 +171,20 @@ def plan_deployment(
         },
         clearing=judged.clearing,
     )
+
+
+def _check_work_folder(world: World, generation: Generation) -> None:
+    """Refuse a service whose own folder belongs to somebody else, as after a change of its user.
+
+    Raises UsageError. Giving the folder away would follow whatever its owner put there.
+    """
+    path = work_folder(world.folders, generation.name)
+    found, user = world.host.stat(path), generation.service.user or world.me
+    if found is not None and found.owner != user:
+        raise UsageError(
+            f"{generation.name} would run as {user}, and {path} belongs to {found.owner}",
+            f"take it down first: `stoker down {generation.name}`, then apply again",
+        )
 
 
 def _with_gpus(resolved: Resolved, tree: Mapping[str, Plain]) -> Resolved:

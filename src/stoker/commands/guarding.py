@@ -39,6 +39,7 @@ from stoker.model.launch import Launch, SecretFile, Service, ServiceState, Timin
 from stoker.model.layout import guard_config_path, guard_status_path, starts_path, work_folder
 from stoker.model.plan import Image
 from stoker.model.units import digest_text
+from stoker.model.visible import visible
 
 #: The recipe of the environment that guards run from.
 ENVIRONMENT = "guard"
@@ -53,6 +54,8 @@ _LINKER_PREFIX = "LD_"
 HELD_RULE = "gpu.held"
 #: A status is far smaller.
 _STATUS_LIMIT_BYTES = 1 << 16
+_TEXT_CHARACTERS = 300
+_MOST_SECONDS = 7 * 24 * 3600
 
 
 def guard_recipe() -> EnvironmentRecipe:
@@ -209,7 +212,25 @@ def read_guard(world: World, service: ServiceState) -> GuardStatus | None:
         status = parse_document(text, GuardStatus, origin=path)
     except (HostError, StateError):
         return None
-    return status if (status.guard, status.digest) == (service.process, service.digest) else None
+    is_of_this = (status.guard, status.digest) == (service.process, service.digest)
+    return _tame(status) if is_of_this and _is_sane(status) else None
+
+
+def _is_sane(status: GuardStatus) -> bool:
+    """Whether the figures are such as a guard gives."""
+    left_seconds = status.left_seconds
+    return (status.percent is None or 0 <= status.percent <= 100) and (
+        left_seconds is None or 0 <= left_seconds < _MOST_SECONDS
+    )
+
+
+def _tame(status: GuardStatus) -> GuardStatus:
+    """The same with texts that can be shown: the service itself may have written them."""
+    return replace(
+        status,
+        text=visible(status.text)[:_TEXT_CHARACTERS],
+        phase=visible(status.phase)[:_TEXT_CHARACTERS],
+    )
 
 
 def is_verified_by(guard: GuardStatus | None) -> bool:

@@ -346,7 +346,8 @@ def _refuse_own(candidate: Candidate) -> UsageError:
     name = visible(candidate.deployment)[:40]
     return UsageError(
         f"process {candidate.pid} is already run by Stoker as {name}",
-        f"`stoker status {name}` shows it, `stoker diff {name} pid:{candidate.pid}` compares it",
+        f"`stoker status {name}` shows it, with the STOKER_STATE that it was started with; "
+        f"`stoker diff {name} pid:{candidate.pid}` compares it",
     )
 
 

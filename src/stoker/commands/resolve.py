@@ -15,6 +15,7 @@ from stoker.builds.environment import environment_path, executable_in, plan_envi
 from stoker.commands.guarding import (
     guard_recipe,
 )
+from stoker.commands.secret_files import check_secret_files
 from stoker.commands.trust import check_data_folders
 from stoker.commands.world import World
 from stoker.contract.run import select_checks
@@ -65,6 +66,7 @@ def resolve(world: World, source: str, origin: str) -> Resolved:
     deployment = parse_deployment(source, origin, engine_kinds=engine_kinds())
     select_checks("quick", require=deployment.contract.require)
     check_data_folders(world)
+    check_secret_files(world.host, deployment.engine.secret_env)
     table = load_engine_table(deployment.engine.kind)
     user = service_user(world, deployment)
     place = find_place(world, deployment, table)

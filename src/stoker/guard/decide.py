@@ -59,6 +59,8 @@ from stoker.guard.progress import (
     mark,
 )
 from stoker.guard.values import (
+    FAILED,
+    STARTING,
     Action,
     BytesRead,
     CanaryResult,
@@ -331,9 +333,10 @@ def _hear_exit(state: State, status: int) -> Step:
 
 
 def _say_doing(state: State) -> str:
-    if state.mode is Mode.LOADING:
-        return say_phase(state.progress.phase)
-    return str(state.mode)
+    if state.mode is not Mode.LOADING:
+        return str(state.mode)
+    # Its last line may have told its failure, which is no doing.
+    return STARTING if state.progress.phase == FAILED else say_phase(state.progress.phase)
 
 
 def _exit(state: State, code: int, reason: str) -> Step:

@@ -31,7 +31,7 @@ def read_starts(path: str | None, name: str) -> Starts:
         with open(descriptor, encoding="utf-8") as file:
             data = json.loads(file.read(_LIMIT_BYTES))
         return Starts(name=name, starts=tuple(_parse_start(item) for item in data["starts"]))
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return Starts(name=name)
 
 

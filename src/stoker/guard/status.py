@@ -8,6 +8,7 @@ it; it is not flushed to the disk, since it means nothing after a crash of the m
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from stoker.guard.words import GuardStatus
 from stoker.model.document import render_document
@@ -25,7 +26,11 @@ def write_whole(path: str, text: str) -> None:
     """Replace a file of the guard's own in one step. Raises OSError if it cannot be written."""
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}{TEMPORARY_SUFFIX}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    # The engine may write in this folder too: whatever it put in this place, a pipe above all,
+    # must not be opened.
+    with suppress(FileNotFoundError):
+        os.unlink(temporary)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, _MODE)
     with open(descriptor, "w", encoding="utf-8") as file:
         file.write(text)

@@ -15,6 +15,8 @@ from stoker.guard.config import Canary, Limits, PhasePattern
 
 #: The phase of an engine that has told none yet.
 STARTING = "starting"
+#: The phase of a line that tells why the engine is about to end.
+FAILED = "failed"
 #: The phase during which reading weights is what an engine does.
 LOADING_WEIGHTS = "loading-weights"
 

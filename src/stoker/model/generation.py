@@ -9,6 +9,8 @@ from typing import ClassVar
 from stoker.model.facts import Plain
 from stoker.model.launch import Launch, Service
 
+_MOST_SECONDS = 7 * 24 * 3600
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
@@ -65,5 +67,7 @@ class Starts:
 
     def expected_seconds(self, model: str) -> float | None:
         """The median of earlier starts with these weights, None without any."""
-        seconds = sorted(start.seconds for start in self.starts if start.model == model)
+        of_model = (start.seconds for start in self.starts if start.model == model)
+        # A service may write what it likes where these are kept: no start takes a week.
+        seconds = sorted(each for each in of_model if 0 < each < _MOST_SECONDS)
         return seconds[len(seconds) // 2] if seconds else None

@@ -56,10 +56,10 @@ def choose_ending(
         if each.pid in pids or (each.group in groups and _is_free(each, {*own, *line}))
     ]
     return tuple(
-        NamedProcess(pid=each.pid, process=each.process, title=f"{each.title} is named")
+        NamedProcess(pid=each.pid, process=each.process, title=each.title)
         if each.pid in pids
         else NamedProcess(
-            pid=each.pid, process=each.process, title=f"{each.title} belongs to one that is named"
+            pid=each.pid, process=each.process, title=f"{each.title}, which belongs to it"
         )
         for each in sorted(chosen, key=lambda each: each.pid)
     )

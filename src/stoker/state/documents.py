@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TypeVar
 
-from stoker.errors import NotFound, StateError, UsageError
+from stoker.errors import HostError, NotFound, StateError, UsageError
 from stoker.model.contract import Verification
 from stoker.model.document import parse_document, render_document
 from stoker.model.facts import Facts
@@ -108,7 +108,7 @@ def write_verification(host: Host, folders: Folders, verification: Verification)
 
 def read_starts(host: ReadableHost, folders: Folders, name: str) -> Starts:
     """How long earlier starts took; an estimate that cannot be read is no estimate."""
-    with suppress(StateError):
+    with suppress(StateError, HostError):
         found = read_document(host, starts_path(folders, name), Starts)
         return found or Starts(name=name)
     return Starts(name=name)

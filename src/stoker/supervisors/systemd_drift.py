@@ -83,9 +83,11 @@ def _is_unread(seen: Seen) -> bool:
 
     systemd itself compares times of modification, so it takes an older file that was put back, its
     time kept, for the one that it has read; and of a new folder beside the file it knows nothing
-    until it reads all anew.
+    until it reads all anew. What does not run may have been read on demand, later than all others,
+    and is read anew before it is started.
     """
-    is_put_back = 0 < seen.read_at_seconds < seen.changed_at_seconds
+    is_late = 0 < seen.read_at_seconds < seen.changed_at_seconds
+    is_put_back = is_late and not seen.unit.is_ended
     return seen.unit.is_outdated or is_put_back or not set(seen.beside) <= set(seen.unit.drop_ins)
 
 
