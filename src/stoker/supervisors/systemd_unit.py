@@ -143,7 +143,10 @@ class SystemdLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HardeningRow:
-    """One directive of the sandbox or of the limits; see systemd_hardening.toml."""
+    """One directive of the sandbox or of the limits; see systemd_hardening.toml.
+
+    ``hides``: folders that a service cannot see with it; it is left out for one that works there.
+    """
 
     directive: str
     value: tuple[str, ...]
@@ -151,6 +154,7 @@ class HardeningRow:
     gpu: Literal["both", "gpu", "cpu"]
     reason: str
     source: str
+    hides: tuple[str, ...] = ()
 
 
 def user_layout(
@@ -242,7 +246,10 @@ def is_wanted(text: str) -> bool:
 def load_hardening() -> tuple[HardeningRow, ...]:
     """The rows of systemd_hardening.toml, in their order."""
     rows = _read_hardening()["rows"]
-    return tuple(HardeningRow(**{**row, "value": tuple(row["value"])}) for row in rows)
+    return tuple(
+        HardeningRow(**{**row, "value": tuple(row["value"]), "hides": tuple(row.get("hides", ()))})
+        for row in rows
+    )
 
 
 def layer_titles() -> Mapping[str, str]:
@@ -347,8 +354,15 @@ def _folder(service: Service, layout: SystemdLayout) -> Iterator[str]:
 def _hardening(service: Service, layout: SystemdLayout) -> Iterator[str]:
     kinds = ("both", "gpu" if service.uses_gpu else "cpu")
     for row in load_hardening():
-        if row.layer in layout.layers and row.gpu in kinds:
+        is_fit = row.layer in layout.layers and row.gpu in kinds
+        if is_fit and not _works_below(service, row.hides):
             yield from (f"{row.directive}={value}" for value in row.value)
+
+
+def _works_below(service: Service, folders: tuple[str, ...]) -> bool:
+    """Whether the service's program, its words or its own folder lie in one of these folders."""
+    paths = (*service.argv, service.directory)
+    return any(path.startswith(f"{folder}/") for path in paths for folder in folders)
 
 
 def _command(service: Service) -> str:
