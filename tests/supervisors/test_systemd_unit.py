@@ -123,6 +123,21 @@ def stamped(service: Service, *, home: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_private"),
+    [
+        ({}, True),
+        ({"directory": "/tmp/data/services/one/work"}, False),
+        ({"argv": ("/var/tmp/env/bin/python", "-I")}, False),
+        ({"argv": ("/opt/env/bin/python", "/tmp/guard.json")}, False),
+        ({"directory": "/tmpfiles/one"}, True),
+    ],
+)
+def test_a_service_that_works_in_tmp_sees_it(changes: dict[str, Any], is_private: bool) -> None:
+    service = service_with(**{"argv": ("/opt/env/bin/python",), **changes})
+    assert ("PrivateTmp=yes" in rendered(service).splitlines()) is is_private
+
+
 class TestReading:
     """What systemd has in memory once it has read a unit of ours."""
 
