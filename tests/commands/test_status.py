@@ -69,3 +69,12 @@ def test_what_a_dead_supervisor_left_is_not_called_ready(machine: Machine) -> No
     phase, is_verified, detail = says(machine)
     assert (phase, is_verified) == ("unknown", False)
     assert "left" in detail
+
+
+def test_why_it_ended_is_told_by_its_guard(machine: Machine) -> None:
+    machine.supervisor.crash(NAME)
+    text = "ended: it ended with status 1 while loading weights"
+    phase, is_verified, detail = says(machine, text=text, phase="ended", verified=False)
+    assert (phase, is_verified) == ("failed", False)
+    assert detail == f"{text}; the process ended"
+    assert says(machine, text=text, digest="another definition")[2] == "the process ended"

@@ -203,17 +203,30 @@ def read_guard(world: World, service: ServiceState) -> GuardStatus | None:
 
     The file lies where the service may write, so it counts no more than the service itself.
     """
-    path = guard_status_path(world.folders, service.name)
+    status = _read_status(world, service.name) if service.process else None
+    if status is None or (status.guard, status.digest) != (service.process, service.digest):
+        return None
+    return status
+
+
+def read_last_words(world: World, name: str, *, digest: str) -> str:
+    """Why the last guard of this definition ended, as it said itself; empty where it did not."""
+    status = _read_status(world, name)
+    is_told = status is not None and status.digest == digest and not status.verified
+    return status.text if status is not None and is_told else ""
+
+
+def _read_status(world: World, name: str) -> GuardStatus | None:
+    path = guard_status_path(world.folders, name)
     try:
         found = world.host.stat(path)
-        if not service.process or found is None or found.kind != "file":
+        if found is None or found.kind != "file":
             return None
         text = world.host.read_text(path, _STATUS_LIMIT_BYTES)
         status = parse_document(text, GuardStatus, origin=path)
     except (HostError, StateError):
         return None
-    is_of_this = (status.guard, status.digest) == (service.process, service.digest)
-    return _tame(status) if is_of_this and _is_sane(status) else None
+    return _tame(status) if _is_sane(status) else None
 
 
 def _is_sane(status: GuardStatus) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from stoker.apply.journal import unfinished_runs
 from stoker.apply.lock import read_holder
 from stoker.commands.drifting import find_drift
-from stoker.commands.guarding import is_verified_by, read_guard
+from stoker.commands.guarding import is_verified_by, read_guard, read_last_words
 from stoker.commands.supervising import using
 from stoker.commands.world import World
 from stoker.guard.words import GuardStatus
@@ -35,6 +35,8 @@ _WORDS = {
     ServicePhase.UNKNOWN: "unknown",
 }
 
+#: Phases in which nothing of a service runs although it should.
+_ENDED = (ServicePhase.BACKOFF, ServicePhase.FAILED)
 #: Phases in which a service's guard knows better how it stands than its supervisor.
 _GUARDED = (ServicePhase.STARTING, ServicePhase.RUNNING, ServicePhase.STOPPING)
 
@@ -76,7 +78,7 @@ def _read_one(world: World, name: str) -> DeploymentStatus | None:
         weights=_reference(generation),
         engine=f"{launch.engine} {launch.engine_build}",
         pid=service.pid,
-        detail=_detail(service, guard),
+        detail=_detail(world, generation, service, guard),
         drift=_drift(generation, service, find_drift(world, name)),
     )
 
@@ -108,7 +110,14 @@ def _phase(service: ServiceState, guard: GuardStatus | None, *, is_verified: boo
     return _WORDS.get(service.phase, service.phase.value)
 
 
-def _detail(service: ServiceState, guard: GuardStatus | None) -> str:
+def _detail(
+    world: World, generation: Generation, service: ServiceState, guard: GuardStatus | None
+) -> str:
+    if service.phase in _ENDED:
+        # What the supervisor saw is a status; why it ended the guard knows.
+        digest = generation.service.digest
+        words = read_last_words(world, generation.name, digest=digest)
+        return "; ".join(filter(None, (words, service.detail)))
     if guard is None or service.phase not in _GUARDED:
         return service.detail
     return "" if guard.text == "ready" else guard.text

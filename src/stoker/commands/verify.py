@@ -43,7 +43,11 @@ def verify_target(
     world = using(world, generation.service.supervisor)
     state = world.supervisor.state(name)
     if state.phase is not ServicePhase.RUNNING:
-        raise UsageError(f"{name} is {state.phase.value}", f"`stoker start {name}` starts it")
+        is_coming = state.phase in (ServicePhase.STARTING, ServicePhase.BACKOFF)
+        hint = f"`stoker status {name}` says how far it is" if is_coming else ""
+        raise UsageError(
+            f"{name} is {state.phase.value}", hint or f"`stoker start {name}` starts it"
+        )
     endpoint = connect(world, generation)
     return try_contract(world, generation, endpoint, state=state, level=level, only=only)
 
