@@ -377,7 +377,7 @@ def test_a_deployment_file_against_what_it_starts(box: Box, tmp_path: Path) -> N
         "serve: {host: 0.0.0.0, port: 9000, api_key_file: /root/key, context_tokens: 64,\n"
         "  parallel_requests: 2}\nservice: {user: root}\n"
     )
-    box.host.put("/root/hf", f"{TOKEN}\n")
+    box.host.put("/root/hf", f"{TOKEN}\n", mode=0o600)
     argv = (
         *BASE,
         "--host",
@@ -418,7 +418,7 @@ def test_a_secret_variable_is_secret_whatever_its_name(box: Box, tmp_path: Path)
         f"engine: {{kind: llamacpp, environment: 'path:{ENGINE}',\n"
         "  secret_env: {LLAMA_ARG_TAGS: /root/a, NCCL_X: /root/b, NCCL_Y: /root/none}}\n"
     )
-    box.host.put("/root/a", "\n  value-a  \nmore\n")
+    box.host.put("/root/a", "\n  value-a  \nmore\n", mode=0o600)
     box.host.put("/root/b", "value-b\n")
     box.run(500, BASE, {"LLAMA_ARG_TAGS": "value-a", "NCCL_X": "value-b", "NCCL_Y": "y"})
     found = diff_sides(box.world(), str(file), "pid:500")
