@@ -416,10 +416,11 @@ def test_a_secret_variable_is_secret_whatever_its_name(box: Box, tmp_path: Path)
     file.write_text(
         f"name: d\nmodel: path:{MODEL}\nservice: {{user: root}}\n"
         f"engine: {{kind: llamacpp, environment: 'path:{ENGINE}',\n"
-        "  secret_env: {LLAMA_ARG_TAGS: /root/a, NCCL_X: /root/b, NCCL_Y: /root/none}}\n"
+        "  secret_env: {LLAMA_ARG_TAGS: /root/a, NCCL_X: /root/b, NCCL_Y: /root/c}}\n"
     )
     box.host.put("/root/a", "\n  value-a  \nmore\n", mode=0o600)
-    box.host.put("/root/b", "value-b\n")
+    box.host.put("/root/b", "value-b\n", mode=0o600)
+    box.host.put("/root/c", "value-c\n", mode=0o600)
     box.run(500, BASE, {"LLAMA_ARG_TAGS": "value-a", "NCCL_X": "value-b", "NCCL_Y": "y"})
     found = diff_sides(box.world(), str(file), "pid:500")
     told = [row for row in rows(found) if row[1] in ("--tags", "NCCL_X", "NCCL_Y")]
