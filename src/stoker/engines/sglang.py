@@ -21,9 +21,10 @@ from stoker.model.engine_table import EngineTable, Place
 from stoker.model.facts import Facts
 from stoker.model.launch import Launch, Origin, Readiness, SecretFile
 
-#: The engine reads settings from a file of this kind alone; the entry is the flag without dashes.
+#: The engine reads settings from a file of this kind alone.
 _SETTINGS_SUFFIX = ".yaml"
-_KEY_ENTRY = "api-key"
+#: What the deployment says in the stead of the flag for the key.
+_KEY_OF_DEPLOYMENT = "serve.api_key_file"
 
 
 def build_launch(deployment: Deployment, facts: Facts, table: EngineTable, place: Place) -> Launch:
@@ -40,7 +41,7 @@ def build_launch(deployment: Deployment, facts: Facts, table: EngineTable, place
         engine_build=place.build,
         argv=render_argv(place.command, settings, table.arguments),
         env=render_env(settings),
-        secrets=_secrets(deployment, place),
+        secrets=_secrets(deployment, table, place),
         host=deployment.serve.host,
         port=deployment.serve.port,
         published_name=deployment.published_name,
@@ -107,12 +108,14 @@ def _settings_path(place: Place) -> str | None:
     return f"{place.api_key_path}{_SETTINGS_SUFFIX}" if place.api_key_path else None
 
 
-def _secrets(deployment: Deployment, place: Place) -> tuple[SecretFile, ...]:
+def _secrets(deployment: Deployment, table: EngineTable, place: Place) -> tuple[SecretFile, ...]:
     """Two copies: one for those who ask the server, one as a setting for the server itself."""
     source_path, settings_path = deployment.serve.api_key_file, _settings_path(place)
     if source_path is None or place.api_key_path is None or settings_path is None:
         return ()
+    flag = next(row.flag for row in table.reserved if row.key == _KEY_OF_DEPLOYMENT)
     return (
         SecretFile(source_path=source_path, path=place.api_key_path),
-        SecretFile(source_path=source_path, path=settings_path, entry=_KEY_ENTRY),
+        # A setting is named as its flag is, without the dashes.
+        SecretFile(source_path=source_path, path=settings_path, entry=flag.lstrip("-")),
     )
