@@ -15,7 +15,6 @@ from stoker.engines.settings import (
     render_argv,
     render_env,
     render_setting,
-    spell_flag,
 )
 from stoker.knowledge.engines import load_engine_table
 from stoker.model.deployment import Engine, is_secret_name
@@ -62,7 +61,7 @@ def test_rendering_is_deterministic(settings: dict[str, Any]) -> None:
 def test_the_deployment_always_wins(settings: dict[str, Any]) -> None:
     launch = launch_with(settings)
     for name, value in settings.items():
-        flag = spell_flag(name, CATALOGUE)
+        flag = CATALOGUE.spell(name)
         about = CATALOGUE.find(name)
         names = about.names if about else (flag,)
         chosen = [setting for setting in launch.settings if setting.name in names]
@@ -117,7 +116,7 @@ def test_values(value: Any, words: list[str]) -> None:
     ],
 )
 def test_flags_are_spelled_as_they_are_written(name: str, flag: str) -> None:
-    assert spell_flag(name, CATALOGUE) == flag
+    assert CATALOGUE.spell(name) == flag
 
 
 def make_setting(name: str, origin: Origin) -> Setting:

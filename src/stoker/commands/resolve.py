@@ -22,16 +22,20 @@ from stoker.contract.run import select_checks
 from stoker.engines import build_launch
 from stoker.errors import UsageError
 from stoker.knowledge.derived.devices import may_use_gpus
+from stoker.knowledge.derived.subject import Subject
+from stoker.knowledge.describe import describe
 from stoker.knowledge.engines import (
     engine_kinds,
     find_environment,
     load_engine_table,
     load_model_packages,
 )
+from stoker.knowledge.resolution import propose_settings
+from stoker.knowledge.rules import load_rules
 from stoker.model.deployment import Deployment, ModelReference
 from stoker.model.engine_table import EngineTable, EnvironmentRecipe, Place
 from stoker.model.facts import Facts, Target
-from stoker.model.launch import Launch, SecretFile
+from stoker.model.launch import Launch, SecretFile, Setting
 from stoker.model.layout import api_key_path, secret_variable_path
 from stoker.model.plan import Folders, Preparation
 from stoker.probes.observe import find_probes, observe
@@ -78,18 +82,43 @@ def resolve(world: World, source: str, origin: str) -> Resolved:
         preparations=preparations,
         uses_gpus=may_use_gpus(deployment, table),
     )
+    launch = resolve_launch(deployment, facts, table, place)
     return Resolved(
         deployment=deployment,
         source=source,
         table=table,
         facts=facts,
-        launch=_with_secret_variables(
-            build_launch(deployment, facts, table, place), deployment, world.folders
-        ),
+        launch=_with_secret_variables(launch, deployment, world.folders),
         user=user,
         model=_identity(world, deployment, facts),
         preparations=preparations,
     )
+
+
+def resolve_launch(
+    deployment: Deployment,
+    facts: Facts,
+    table: EngineTable,
+    place: Place,
+    *,
+    proposed: Sequence[Setting] = (),
+) -> Launch:
+    """The launch with everything that anybody chooses, the highest origin winning. Pure.
+
+    ``proposed`` comes from recipes, evidence and trials. Our rules see what those, the user and
+    Stoker's own defaults have chosen, and choose last.
+    """
+    chosen = build_launch(deployment, facts, table, place, proposed=proposed)
+    subject = Subject(
+        deployment=deployment,
+        facts=facts,
+        table=table,
+        build=place.build,
+        settings=chosen.settings,
+    )
+    tree = {"deployment": deployment.model_dump(mode="json"), **describe(subject)}
+    by_rules = propose_settings(load_rules(), tree, table.catalogue)
+    return build_launch(deployment, facts, table, place, proposed=(*proposed, *by_rules))
 
 
 def _with_secret_variables(launch: Launch, deployment: Deployment, folders: Folders) -> Launch:

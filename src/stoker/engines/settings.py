@@ -8,19 +8,21 @@ that the catalogue does not know is kept as it is written: a rule speaks about i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from stoker.errors import DataError
 from stoker.model.deployment import Deployment, Engine, Scalar
 from stoker.model.engine_table import EngineTable, FlagCatalogue, SettingRow
 from stoker.model.launch import Origin, Setting
+from stoker.model.units import write_word
 
 #: Settings by what they are about. An empty group says that the flag is left out on purpose.
 Layer: TypeAlias = Mapping[str, tuple[Setting, ...]]
 
 _PRECEDENCE = {origin: rank for rank, origin in enumerate(Origin)}
+#: argparse's words for a flag that takes any number of values in one use.
+_SEVERAL = ("*", "+")
 _SET_REASON = "set under engine.settings"
 _ENV_REASON = "set under engine.env"
 
@@ -55,7 +57,7 @@ def layer_choices(choices: Mapping[str, Choice], table: EngineTable) -> Layer:
         raise DataError(f"the table of {table.kind} has no setting {', '.join(unknown)}")
     rows = [row for row in table.settings.values() if row.id in choices]
     return {
-        _identify(row.flag, row.kind, table.catalogue): (_apply_row(row, choices[row.id]),)
+        table.catalogue.identify(row.flag, row.kind): (_apply_row(row, choices[row.id]),)
         for row in rows
     }
 
@@ -63,7 +65,7 @@ def layer_choices(choices: Mapping[str, Choice], table: EngineTable) -> Layer:
 def layer_env(engine: Engine, catalogue: FlagCatalogue) -> Layer:
     """The deployment's own variables."""
     return {
-        _identify(name, "env", catalogue): (
+        catalogue.identify(name, "env"): (
             Setting(name=name, value=value, origin=Origin.USER, reason=_ENV_REASON, kind="env"),
         )
         for name, value in engine.env.items()
@@ -74,29 +76,72 @@ def layer_settings(engine: Engine, catalogue: FlagCatalogue) -> Layer:
     """The deployment's own flags, spelled as it spells them."""
     layer: dict[str, tuple[Setting, ...]] = {}
     for name, value in engine.settings.items():
-        flag = spell_flag(name, catalogue)
         items = value if isinstance(value, list) else [value]
-        made = tuple(
-            Setting(name=flag, value=_word(item), origin=Origin.USER, reason=_SET_REASON)
-            for item in items
-            if item is not False
-        )
-        identity = _identify(flag, "flag", catalogue)
+        made = make_flags(name, items, catalogue, origin=Origin.USER, reason=_SET_REASON)
+        identity = catalogue.identify(catalogue.spell(name))
         layer[identity] = layer.get(identity, ()) + made
+    return layer
+
+
+def make_flags(
+    name: str,
+    items: Sequence[Scalar | None],
+    catalogue: FlagCatalogue,
+    *,
+    origin: Origin,
+    reason: str,
+) -> tuple[Setting, ...]:
+    """The settings of one flag: one of all words where it takes several, else one for each.
+
+    ``False`` leaves the flag out.
+    """
+    flag, option = catalogue.spell(name), catalogue.find(name)
+    words = [write_word(item) for item in items if item is not False]
+    if option is not None and option.nargs in _SEVERAL and len(words) > 1 and all(words):
+        first, *more = (word or "" for word in words)
+        return (Setting(name=flag, value=first, more=tuple(more), origin=origin, reason=reason),)
+    return tuple(Setting(name=flag, value=word, origin=origin, reason=reason) for word in words)
+
+
+def layer_proposed(proposed: Sequence[Setting], catalogue: FlagCatalogue) -> Layer:
+    """What rules, recipes, evidence and trials would choose; the first of the highest origin."""
+    layer: dict[str, tuple[Setting, ...]] = {}
+    for setting in sorted(proposed, key=lambda each: _PRECEDENCE[each.origin]):
+        identity = catalogue.identify(setting.name, setting.kind)
+        if identity in layer:
+            kept, *rest = layer[identity]
+            layer[identity] = (_noting(kept, (setting,)), *rest)
+        else:
+            layer[identity] = (setting,)
     return layer
 
 
 def merge_layers(layers: Sequence[Layer]) -> tuple[Setting, ...]:
     """One group for each option: that of the higher origin, the later layer where they are equal.
 
-    A group keeps the place of the first one about the same option.
+    A group keeps the place of the first one about the same option, and its first setting knows
+    what else would have been chosen. A default of ours that is overridden is not worth a word.
     """
     merged: dict[str, tuple[Setting, ...]] = {}
     for layer in layers:
         for identity, group in layer.items():
-            if identity not in merged or _rank(group) <= _rank(merged[identity]):
+            if identity not in merged:
                 merged[identity] = group
+                continue
+            present = merged[identity]
+            won, lost = (group, present) if _rank(group) <= _rank(present) else (present, group)
+            told = tuple(each for each in lost if each.origin is not Origin.STOKER)
+            merged[identity] = (_noting(won[0], told), *won[1:]) if won and told else won
     return tuple(setting for group in merged.values() for setting in group)
+
+
+def _noting(setting: Setting, lost: Sequence[Setting]) -> Setting:
+    """The same, knowing which other values were proposed, the highest origin first."""
+    flat = [*setting.instead_of]
+    for each in lost:
+        flat += [replace(each, instead_of=()), *each.instead_of]
+    flat.sort(key=lambda each: _PRECEDENCE[each.origin])
+    return replace(setting, instead_of=tuple(flat))
 
 
 def render_argv(
@@ -111,29 +156,14 @@ def render_setting(setting: Setting) -> tuple[str, ...]:
     """The words on the command line that come from one setting; none for a variable."""
     if setting.kind != "flag":
         return ()
-    return (setting.name,) if setting.value is None else (setting.name, setting.value)
+    if setting.value is None:
+        return (setting.name,)
+    return (setting.name, setting.value, *setting.more)
 
 
 def render_env(settings: Sequence[Setting]) -> dict[str, str]:
     """The variables that the settings give to the engine."""
     return {setting.name: setting.value or "" for setting in settings if setting.kind == "env"}
-
-
-def spell_flag(name: str, catalogue: FlagCatalogue) -> str:
-    """The flag as it stands on the command line; an unknown one gets two dashes."""
-    option = catalogue.find(name)
-    spellings = {name, name.replace("_", "-")}
-    names = option.names if option else ()
-    return next((known for known in names if known.lstrip("-") in spellings), f"--{name}")
-
-
-def _identify(name: str, kind: str, catalogue: FlagCatalogue) -> str:
-    """What a flag or variable is about: the option's first name, else the name itself."""
-    if kind == "env":
-        stands_for = next((each for each in catalogue.options if each.env == name), None)
-        return stands_for.names[0] if stands_for else f"env {name}"
-    option = catalogue.find(name)
-    return option.names[0] if option else name
 
 
 def _apply_row(row: SettingRow, choice: Choice) -> Setting:
@@ -150,17 +180,3 @@ def _apply_row(row: SettingRow, choice: Choice) -> Setting:
 
 def _rank(group: Sequence[Setting]) -> int:
     return min((_PRECEDENCE[setting.origin] for setting in group), default=0)
-
-
-def _word(value: Scalar | None) -> str | None:
-    """A value as the engine's parser reads it; None for a bare flag."""
-    if value is None or value is True:
-        return None
-    if isinstance(value, float):
-        return _float_word(value)
-    return str(value)
-
-
-def _float_word(value: float) -> str:
-    """The shortest digits that mean this number, without an exponent: ``0.00001``, ``4096``."""
-    return format(Decimal(repr(value)), "f").removesuffix(".0")

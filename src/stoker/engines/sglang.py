@@ -6,11 +6,14 @@ table; here are only the choices that take more than a value from the deployment
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stoker.engines.settings import (
     Choice,
     choose_serving,
     layer_choices,
     layer_env,
+    layer_proposed,
     layer_settings,
     merge_layers,
     render_argv,
@@ -19,7 +22,7 @@ from stoker.engines.settings import (
 from stoker.model.deployment import Deployment, Serve
 from stoker.model.engine_table import EngineTable, Place
 from stoker.model.facts import Facts
-from stoker.model.launch import Launch, Origin, Readiness, SecretFile
+from stoker.model.launch import Launch, Origin, Readiness, SecretFile, Setting
 
 #: The engine reads settings from a file of this kind alone.
 _SETTINGS_SUFFIX = ".yaml"
@@ -27,10 +30,18 @@ _SETTINGS_SUFFIX = ".yaml"
 _KEY_OF_DEPLOYMENT = "serve.api_key_file"
 
 
-def build_launch(deployment: Deployment, facts: Facts, table: EngineTable, place: Place) -> Launch:
+def build_launch(
+    deployment: Deployment,
+    facts: Facts,
+    table: EngineTable,
+    place: Place,
+    *,
+    proposed: Sequence[Setting] = (),
+) -> Launch:
     """How the server is started for this deployment."""
     layers = [
         layer_choices(choose(deployment, place), table),
+        layer_proposed(proposed, table.catalogue),
         layer_env(deployment.engine, table.catalogue),
         layer_settings(deployment.engine, table.catalogue),
     ]

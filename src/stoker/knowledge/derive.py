@@ -17,7 +17,9 @@ from stoker.knowledge.derived.listening import derive_key_file, derive_listening
 from stoker.knowledge.derived.memory import derive_memory
 from stoker.knowledge.derived.room import derive_disk
 from stoker.knowledge.derived.service import derive_gpus, derive_user
+from stoker.knowledge.derived.subject import Subject
 from stoker.knowledge.derived.weights import derive_context, derive_unpinned, derive_weights
+from stoker.knowledge.describe import describe
 from stoker.knowledge.rules import load_rules
 from stoker.model.deployment import Deployment
 from stoker.model.engine_table import EngineTable
@@ -47,7 +49,8 @@ def build_tree(
     """JSON-shaped data with Unknown leaves.
 
     At the top: ``deployment``, ``launch``, ``supervisor``, ``folders``, ``derived``, ``drift`` (the
-    sentences by kind), and each probe by its id. The other arguments are those of
+    sentences by kind), each probe by its id, and the parts of
+    :func:`stoker.knowledge.describe.describe`. The other arguments are those of
     :class:`stoker.knowledge.derived.case.Case`.
     """
     case = Case(
@@ -63,6 +66,13 @@ def build_tree(
         services=services,
         ending=ending,
     )
+    subject = Subject(
+        deployment=deployment,
+        facts=facts,
+        table=table,
+        build=launch.engine_build,
+        settings=launch.settings,
+    )
     probes = {probe: _value_of(seen) for probe, seen in facts.observations.items()}
     return {
         **probes,
@@ -71,6 +81,7 @@ def build_tree(
         "supervisor": asdict(supervisor),
         "folders": asdict(folders),
         "derived": derive(case),
+        **describe(subject),
         "drift": {
             kind.value: [each.sentence for each in drift if each.kind is kind] for kind in DriftKind
         },

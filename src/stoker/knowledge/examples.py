@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stoker.errors import DataError
-from stoker.knowledge.conditions import evaluate_condition
+from stoker.knowledge.conditions import evaluate_condition, list_paths
 from stoker.knowledge.rules import Example, Rule, status_of
-from stoker.knowledge.templates import list_placeholders, read_leaf, render_template
+from stoker.knowledge.templates import fill_template, list_placeholders, read_leaf, render_template
 from stoker.model.facts import Plain, Unknown
 from stoker.model.finding import Status
 
 _NULL = "@null"
+#: Parts of the tree where a name that is not there means that nobody has set it.
+_UNSET = ("settings.", "env.")
 
 
 def build_example_tree(facts: Mapping[str, Plain]) -> dict[str, Plain]:
@@ -35,6 +37,12 @@ def build_example_tree(facts: Mapping[str, Plain]) -> dict[str, Plain]:
     return tree
 
 
+def _with_unset(rule: Rule, facts: Mapping[str, Plain]) -> dict[str, Plain]:
+    """The facts, and nothing for each setting and variable that the example does not name."""
+    asked = (path for path in list_paths(rule.when) if path.startswith(_UNSET))
+    return {**dict.fromkeys(asked), **facts}
+
+
 def _with_nulls(value: Plain) -> Plain:
     if isinstance(value, Mapping):
         return {key: _with_nulls(item) for key, item in value.items()}
@@ -43,7 +51,7 @@ def _with_nulls(value: Plain) -> Plain:
 
 def check_example(rule: Rule, example: Example) -> str:
     """Why the example does not hold, or an empty text when it does."""
-    tree = build_example_tree(example.facts)
+    tree = build_example_tree(_with_unset(rule, example.facts))
     status = status_of(evaluate_condition(rule.when, tree))
     if status is not example.status:
         return f"{rule.id}: expected {example.status}, found {status} for {dict(example.facts)}"
@@ -53,4 +61,7 @@ def check_example(rule: Rule, example: Example) -> str:
     named = {path: read_leaf(tree, path) for path in list_placeholders(rule.summary)}
     if status is Status.FIRED and any(isinstance(value, Unknown) for value in named.values()):
         return f"{rule.id}: a fired example must give all values of its sentence: {summary!r}"
+    chosen = [fill_template(value, tree) for value in (*rule.set.values(), *rule.set_env.values())]
+    if status is Status.FIRED and any(isinstance(value, Unknown) for value in chosen):
+        return f"{rule.id}: a fired example must give all values that it sets"
     return ""

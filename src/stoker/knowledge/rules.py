@@ -22,7 +22,9 @@ from stoker.knowledge.templates import fill_template, list_placeholders, read_le
 from stoker.model.facts import Plain, Unknown
 from stoker.model.finding import Finding, Severity, Source, Status
 
-STAGES = ("plan", "diagnose")
+#: At `resolve` rules choose settings, before there is a launch; at the others they find faults.
+RESOLVE = "resolve"
+STAGES = (RESOLVE, "plan", "diagnose")
 
 _ID = re.compile(r"^[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*$")
 _SEVERITY_ORDER = {Severity.BLOCK: 0, Severity.WARNING: 1, Severity.NOTE: 2}
@@ -45,6 +47,11 @@ class Rule:
     them fired, and it is not told as unknown where one of them is. ``change`` maps paths of the
     deployment to new values; ``summary``, ``remedy`` and text values of ``change`` may name paths
     of the tree in braces.
+
+    ``set`` and ``set_env`` are flags (without dashes) and variables that a rule of the resolve
+    stage chooses where it fires, unless a higher origin has chosen; their text values may name
+    paths too, and a value that is not known chooses nothing. ``summary`` is then the reason of
+    the setting, and ``remedy`` says what would happen without it.
     """
 
     id: str
@@ -55,6 +62,8 @@ class Rule:
     summary: str
     remedy: str
     change: Mapping[str, Plain] = field(default_factory=dict)
+    set: Mapping[str, Plain] = field(default_factory=dict)
+    set_env: Mapping[str, Plain] = field(default_factory=dict)
     source: Source
     applies: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
@@ -189,8 +198,10 @@ def _check_rule(rule: Rule, where: str) -> None:
     check_source(rule.source, where=where)
     if not _ID.match(rule.id):
         raise DataError(f"{where}: an id is topic.what-is-wrong in lower case")
-    if not rule.stages or set(rule.stages) - set(STAGES):
+    if not rule.stages or not frozenset(rule.stages) <= frozenset(STAGES):
         raise DataError(f"{where}: stages are some of {', '.join(STAGES)}")
+    if (RESOLVE in rule.stages) != bool(rule.set or rule.set_env):
+        raise DataError(f"{where}: rules of the resolve stage set something, and only they do")
     if not rule.summary or not rule.remedy:
         raise DataError(f"{where}: a person needs a summary and a remedy")
     if rule.source.kind == "inferred" and rule.severity is Severity.BLOCK:

@@ -205,6 +205,21 @@ class FlagCatalogue:
         wanted = {f"{dashes}{spelled}" for dashes in ("", "-", "--") for spelled in spellings}
         return next((option for option in self.options if wanted & set(option.names)), None)
 
+    def spell(self, name: str) -> str:
+        """The flag as it stands on the command line; an unknown one gets two dashes."""
+        option = self.find(name)
+        spellings = {name, name.replace("_", "-")}
+        names = option.names if option else ()
+        return next((known for known in names if known.lstrip("-") in spellings), f"--{name}")
+
+    def identify(self, name: str, kind: str = "flag") -> str:
+        """What a flag or variable is about: its option's first name, else the name itself."""
+        if kind == "env":
+            stands_for = next((each for each in self.options if each.env == name), None)
+            return stands_for.names[0] if stands_for else f"env {name}"
+        option = self.find(name)
+        return option.names[0] if option else name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineTable:

@@ -16,6 +16,7 @@ class Origin(StrEnum):
 
     USER = "user"
     TUNED = "tuned"
+    EVIDENCE = "evidence"
     RECIPE = "recipe"
     RULE = "rule"
     STOKER = "stoker"
@@ -26,7 +27,10 @@ class Origin(StrEnum):
 class Setting:
     """One flag or variable of the engine, its value and why it has it.
 
-    ``value`` None means a bare flag without argument. ``kind`` is ``flag`` or ``env``.
+    ``value`` None means a bare flag without argument; ``more`` are the further words of a flag
+    that takes several. ``kind`` is ``flag`` or ``env``. ``rule`` is
+    the id of the rule, or of the recipe, that chose it; empty where none did. ``instead_of`` are
+    the other values that somebody would have chosen, the one of the highest origin first.
     """
 
     name: str
@@ -35,6 +39,9 @@ class Setting:
     reason: str
     kind: str = "flag"
     source: Source | None = None
+    rule: str = ""
+    more: tuple[str, ...] = ()
+    instead_of: tuple[Setting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from decimal import Decimal
 
 from stoker.model.facts import Plain
 
@@ -16,6 +17,18 @@ _BINARY_UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 #: Where the start time stands in /proc/PID/stat, counted from the field after the command's name
 #: (proc_pid_stat(5): field 22 of the whole line; the state, field 3, is the first after the name).
 _START_TICKS_AFTER_NAME = 19
+
+
+def write_word(value: Plain) -> str | None:
+    """A value as a command line carries it; None for a bare flag (``true`` or nothing).
+
+    A number has the shortest digits that mean it, without an exponent: ``0.00001``, ``4096``.
+    """
+    if value is None or value is True:
+        return None
+    if isinstance(value, float):
+        return format(Decimal(repr(value)), "f").removesuffix(".0")
+    return str(value)
 
 
 def format_bytes(count_bytes: int) -> str:

@@ -1,0 +1,35 @@
+"""What rules may ask about beyond a launch: the engine's stack, the machine, the model, settings.
+
+Called where settings are chosen and where a plan is judged, so that both speak of the same things.
+Pure. Each part has a module of its own under :mod:`stoker.knowledge.derived`.
+"""
+
+from __future__ import annotations
+
+from stoker.knowledge.derived.checkpoint import derive_checkpoint
+from stoker.knowledge.derived.chosen import derive_env, derive_settings
+from stoker.knowledge.derived.hardware import derive_hardware
+from stoker.knowledge.derived.parallel import derive_parallel
+from stoker.knowledge.derived.parsers import derive_parsers
+from stoker.knowledge.derived.stack import derive_stack
+from stoker.knowledge.derived.subject import Subject
+from stoker.model.facts import Plain
+
+
+def describe(subject: Subject) -> dict[str, Plain]:
+    """``stack``, ``hardware``, ``checkpoint``, ``parallel``, ``parsers``, ``settings``, ``env``.
+
+    Leaves are values, None for what surely is not there, or Unknown with the reason.
+    """
+    stack = derive_stack(subject)
+    hardware = derive_hardware(subject)
+    checkpoint = derive_checkpoint(subject)
+    return {
+        "stack": stack,
+        "hardware": hardware,
+        "checkpoint": checkpoint,
+        "parallel": derive_parallel(subject, hardware=hardware, checkpoint=checkpoint),
+        "parsers": derive_parsers(subject, stack=stack, checkpoint=checkpoint),
+        "settings": derive_settings(subject),
+        "env": derive_env(subject),
+    }
