@@ -31,7 +31,7 @@ from stoker.model.units import parse_process_identity
 from stoker.ports import Command, CommandResult
 from tests.fakes.host import MemoryHost
 from tests.hosts.worlds import is_running
-from tests.knowledge.cases import GIB, make_case, make_deployment
+from tests.knowledge.cases import GIB, make_case, make_deployment, make_place
 from tests.knowledge.gpus import ENGINE, A, facts_with, gpu, opener, user
 from tests.laws.worlds import Machine
 
@@ -94,6 +94,7 @@ def resolve_with(**changes: Any) -> Resolved:
         source="",
         table=case.table,
         facts=facts,
+        place=make_place(case.deployment, case.launch.engine_build),
         launch=case.launch,
         user="nobody",
         model="m",

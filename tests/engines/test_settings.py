@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from stoker.engines.settings import (
     layer_env,
+    layer_proposed,
     layer_settings,
     merge_layers,
     render_argv,
     render_env,
     render_setting,
 )
-from stoker.knowledge.engines import load_engine_table
+from stoker.knowledge.engines import load_catalogue, load_engine_table
 from stoker.model.deployment import Engine, is_secret_name
 from stoker.model.launch import Launch, Origin, Setting
 from tests.engines.test_llamacpp import COMMAND, make_launch
@@ -146,3 +147,44 @@ def test_a_variable_may_stand_for_a_flag() -> None:
     settings = merge_layers(layers)
     assert render_env(settings) == {}
     assert render_argv("x", settings) == ("x", "--port", "2")
+
+
+def proposal(value: str, origin: Origin, name: str = "--ctx-size") -> Setting:
+    return Setting(name=name, value=value, origin=origin, reason=f"of {origin}")
+
+
+@given(st.lists(st.sampled_from(list(Origin)), min_size=1, max_size=5, unique=True))
+def test_the_highest_origin_wins_and_remembers_the_others(origins: list[Origin]) -> None:
+    layers = [{"--ctx-size": (proposal(str(n), each),)} for n, each in enumerate(origins)]
+    (setting,) = merge_layers(layers)
+    order = list(Origin)
+    assert setting.origin is min(origins, key=order.index)
+    lost = [each.origin for each in setting.instead_of]
+    assert lost == sorted(lost, key=order.index)
+    told = {each for each in origins if each not in (setting.origin, Origin.STOKER)}
+    assert set(lost) == told
+    assert all(not each.instead_of for each in setting.instead_of)
+
+
+def test_of_two_proposals_the_higher_is_kept_under_any_spelling() -> None:
+    proposed = [
+        proposal("1", Origin.RULE, "-c"),
+        proposal("2", Origin.RECIPE),
+        proposal("3", Origin.RULE),
+    ]
+    ((setting,),) = layer_proposed(proposed, CATALOGUE).values()
+    assert (setting.value, setting.origin) == ("2", Origin.RECIPE)
+    assert [each.value for each in setting.instead_of] == ["1", "3"]
+
+
+def test_false_of_the_user_leaves_out_what_others_propose() -> None:
+    engine = Engine.model_validate({"kind": "llamacpp", "settings": {"ctx-size": False}})
+    proposed = layer_proposed([proposal("2", Origin.RULE)], CATALOGUE)
+    assert merge_layers([proposed, layer_settings(engine, CATALOGUE)]) == ()
+
+
+def test_a_flag_of_several_words_is_written_once() -> None:
+    catalogue = load_catalogue("sglang", "0.5.9")
+    engine = Engine.model_validate({"kind": "sglang", "settings": {"cuda-graph-bs": [1, 2, 4]}})
+    (setting,) = merge_layers([layer_settings(engine, catalogue)])
+    assert render_setting(setting) == ("--cuda-graph-bs", "1", "2", "4")

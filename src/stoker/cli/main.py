@@ -220,6 +220,29 @@ def plan(
 
 
 @app.command()
+def explain(
+    *,
+    file: File,
+    flag: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Argument(metavar="[FLAG]", help="One flag or variable; all settings if left out."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say of each setting who chose it, why, from which source, and what would be without it."""
+    from stoker.cli.output import print_text, print_value
+    from stoker.commands.explain import explain_file
+    from stoker.report.explained_text import render_explained
+
+    with _world(as_json=as_json, is_quiet=as_json) as world:
+        explained = explain_file(world, file, flag=flag)
+    if as_json:
+        print_value(explained)
+    else:
+        print_text(render_explained(explained))
+
+
+@app.command()
 def apply(*, file: File, end_holders: EndHolders = None, as_json: AsJson = False) -> None:
     """Make it so: change, start, wait until verified; or roll back by itself.
 

@@ -34,7 +34,7 @@ from stoker.knowledge.resolution import propose_settings
 from stoker.knowledge.rules import load_rules
 from stoker.model.deployment import Deployment, ModelReference
 from stoker.model.engine_table import EngineTable, EnvironmentRecipe, Place
-from stoker.model.facts import Facts, Target
+from stoker.model.facts import Facts, Plain, Target
 from stoker.model.launch import Launch, SecretFile, Setting
 from stoker.model.layout import api_key_path, secret_variable_path
 from stoker.model.plan import Folders, Preparation
@@ -53,16 +53,21 @@ OF_A_DEPLOYMENT = frozenset({"draft", "engine", "model", "reach"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """A deployment with everything that was found out about it on this host."""
+    """A deployment with everything that was found out about it on this host.
+
+    ``proposed`` is what recipes, evidence and trials would set, whether it won or not.
+    """
 
     deployment: Deployment
     source: str
     table: EngineTable
     facts: Facts
+    place: Place
     launch: Launch
     user: str | None
     model: str
     preparations: tuple[Preparation, ...]
+    proposed: tuple[Setting, ...] = ()
 
 
 def resolve(world: World, source: str, origin: str) -> Resolved:
@@ -88,6 +93,7 @@ def resolve(world: World, source: str, origin: str) -> Resolved:
         source=source,
         table=table,
         facts=facts,
+        place=place,
         launch=_with_secret_variables(launch, deployment, world.folders),
         user=user,
         model=_identity(world, deployment, facts),
@@ -108,6 +114,20 @@ def resolve_launch(
     ``proposed`` comes from recipes, evidence and trials. Our rules see what those, the user and
     Stoker's own defaults have chosen, and choose last.
     """
+    tree = resolve_tree(deployment, facts, table, place, proposed=proposed)
+    by_rules = propose_settings(load_rules(), tree, table.catalogue)
+    return build_launch(deployment, facts, table, place, proposed=(*proposed, *by_rules))
+
+
+def resolve_tree(
+    deployment: Deployment,
+    facts: Facts,
+    table: EngineTable,
+    place: Place,
+    *,
+    proposed: Sequence[Setting] = (),
+) -> dict[str, Plain]:
+    """What the rules that choose settings see. Pure."""
     chosen = build_launch(deployment, facts, table, place, proposed=proposed)
     subject = Subject(
         deployment=deployment,
@@ -116,9 +136,7 @@ def resolve_launch(
         build=place.build,
         settings=chosen.settings,
     )
-    tree = {"deployment": deployment.model_dump(mode="json"), **describe(subject)}
-    by_rules = propose_settings(load_rules(), tree, table.catalogue)
-    return build_launch(deployment, facts, table, place, proposed=(*proposed, *by_rules))
+    return {"deployment": deployment.model_dump(mode="json"), **describe(subject)}
 
 
 def _with_secret_variables(launch: Launch, deployment: Deployment, folders: Folders) -> Launch:

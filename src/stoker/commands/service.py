@@ -139,6 +139,7 @@ def _resolved_again(world: World, generation: Generation) -> Resolved:
         facts=observe_machine(
             world, place=place, user=user, uses_gpus=may_use_gpus(deployment, table)
         ),
+        place=place,
         launch=generation.launch,
         user=user,
         model=generation.model,

@@ -130,8 +130,7 @@ def merge_layers(layers: Sequence[Layer]) -> tuple[Setting, ...]:
                 continue
             present = merged[identity]
             won, lost = (group, present) if _rank(group) <= _rank(present) else (present, group)
-            told = tuple(each for each in lost if each.origin is not Origin.STOKER)
-            merged[identity] = (_noting(won[0], told), *won[1:]) if won and told else won
+            merged[identity] = (_noting(won[0], lost), *won[1:]) if won else won
     return tuple(setting for group in merged.values() for setting in group)
 
 
@@ -140,8 +139,9 @@ def _noting(setting: Setting, lost: Sequence[Setting]) -> Setting:
     flat = [*setting.instead_of]
     for each in lost:
         flat += [replace(each, instead_of=()), *each.instead_of]
-    flat.sort(key=lambda each: _PRECEDENCE[each.origin])
-    return replace(setting, instead_of=tuple(flat))
+    told = [each for each in flat if each.origin is not Origin.STOKER]
+    told.sort(key=lambda each: _PRECEDENCE[each.origin])
+    return replace(setting, instead_of=tuple(told))
 
 
 def render_argv(

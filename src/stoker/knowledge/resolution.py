@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from stoker.knowledge.rules import RESOLVE, Rule, evaluate_rules
-from stoker.knowledge.templates import fill_template
+from stoker.knowledge.conditions import evaluate_condition
+from stoker.knowledge.rules import RESOLVE, Rule, evaluate_rules, status_of
+from stoker.knowledge.templates import fill_template, read_leaf
 from stoker.model.engine_table import FlagCatalogue
+from stoker.model.explanation import RuleAnswer
 from stoker.model.facts import Plain, Unknown
 from stoker.model.finding import Finding, Status
 from stoker.model.launch import Origin, Setting
@@ -36,6 +38,40 @@ def propose_settings(
         setting
         for finding in fired
         for setting in _settings_of(by_id[finding.rule], finding, tree, catalogue)
+    )
+
+
+def explain_rules(
+    rules: Sequence[Rule],
+    tree: Mapping[str, Plain],
+    catalogue: FlagCatalogue,
+    *,
+    name: str,
+    kind: str = "flag",
+) -> tuple[RuleAnswer, ...]:
+    """What every rule that may choose one flag or variable says here, also those that do not."""
+    engine = read_leaf(tree, "deployment.engine.kind")
+    wanted = catalogue.identify(name, kind)
+    answers: list[RuleAnswer] = []
+    for rule in rules:
+        chosen = {**dict.fromkeys(rule.set, "flag"), **dict.fromkeys(rule.set_env, "env")}
+        named = [each for each, its in chosen.items() if catalogue.identify(each, its) == wanted]
+        if named and (not rule.applies or engine in rule.applies):
+            value = {**rule.set, **rule.set_env}[named[0]]
+            answers.append(_answer(rule, tree, fill_template(value, tree)))
+    return tuple(answers)
+
+
+def _answer(rule: Rule, tree: Mapping[str, Plain], value: Plain | Unknown) -> RuleAnswer:
+    answer = evaluate_condition(rule.when, tree)
+    word = None if isinstance(value, Unknown) else write_word(value)
+    return RuleAnswer(
+        rule=rule.id,
+        title=rule.title,
+        value=word,
+        status=status_of(answer),
+        missing=tuple(f"{path}: {reason}" for path, reason in answer.missing.items()),
+        evidence=answer.evidence,
     )
 
 

@@ -207,10 +207,10 @@ class FlagCatalogue:
 
     def spell(self, name: str) -> str:
         """The flag as it stands on the command line; an unknown one gets two dashes."""
-        option = self.find(name)
-        spellings = {name, name.replace("_", "-")}
+        option, bare = self.find(name), name.lstrip("-")
+        spellings = {bare, bare.replace("_", "-")}
         names = option.names if option else ()
-        return next((known for known in names if known.lstrip("-") in spellings), f"--{name}")
+        return next((known for known in names if known.lstrip("-") in spellings), f"--{bare}")
 
     def identify(self, name: str, kind: str = "flag") -> str:
         """What a flag or variable is about: its option's first name, else the name itself."""

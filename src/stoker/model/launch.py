@@ -43,6 +43,12 @@ class Setting:
     more: tuple[str, ...] = ()
     instead_of: tuple[Setting, ...] = ()
 
+    @property
+    def chosen_by(self) -> str:
+        """Who chose it, for a person: the file, Stoker, or the very rule or recipe."""
+        words = {Origin.USER: "the deployment file", Origin.STOKER: "Stoker"}
+        return words.get(self.origin, f"{self.origin.value} {self.rule}".rstrip())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretFile:

@@ -93,8 +93,15 @@ def _activation(activation: Activation) -> str:
 
 
 def _setting(setting: Setting) -> str:
-    value = "" if setting.value is None else f" {setting.value}"
-    return f"  {setting.name}{value}\n      {setting.origin.value}: {setting.reason}"
+    value = "" if setting.value is None else f" {' '.join((setting.value, *setting.more))}"
+    by = f" {setting.rule}" if setting.rule else ""
+    lines = [f"  {setting.name}{value}", f"      {setting.origin.value}{by}: {setting.reason}"]
+    lines += [
+        f"      instead of {' '.join((other.value or 'the bare flag', *other.more))}"
+        f" of {other.chosen_by}"
+        for other in setting.instead_of
+    ]
+    return "\n".join(lines)
 
 
 def _findings(plan: Plan) -> list[str]:
