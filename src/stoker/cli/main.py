@@ -130,6 +130,10 @@ def init(
         Optional[str],  # noqa: UP045
         typer.Option(help="Which engine serves it."),
     ] = None,
+    environment: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Where the engine is: path:/a/virtual/environment, system or embedded."),
+    ] = None,
     name: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help="The deployment's name; from the model if left out."),
@@ -138,10 +142,11 @@ def init(
 ) -> None:
     """Write a commented deployment file for this machine and a model."""
     from stoker.cli.output import print_text, print_value
-    from stoker.commands.init import init_deployment
+    from stoker.commands.init import Wish, init_deployment
 
+    wish = Wish(model=model, engine=engine, environment=environment, name=name, output=output)
     with _world(as_json=as_json) as world:
-        written = init_deployment(world, model=model, engine=engine, output=output, name=name)
+        written = init_deployment(world, wish)
     if as_json:
         print_value({"schema": "init/1", "file": written.path, "editor_schema": written.schema})
     else:

@@ -11,11 +11,12 @@ from stoker.commands.facts import read_facts
 from stoker.commands.folders import absolute_path
 from stoker.commands.world import World
 from stoker.errors import UsageError
-from stoker.knowledge.engines import engine_kinds
+from stoker.knowledge.engines import engine_kinds, load_engine_table
 from stoker.model.deployment import MODEL_PATTERN, NAME_PATTERN
 from stoker.model.facts import Facts, Plain, Unknown
 from stoker.model.units import format_bytes
 from stoker.ports import Host
+from stoker.probes.model import parse_model, read_model
 from stoker.spec import (
     deployment_schema,
     load_embedded_example,
@@ -30,6 +31,17 @@ FIRST_PORT = 30000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the person asked for; None is left to us."""
+
+    model: str | None = None
+    engine: str | None = None
+    environment: str | None = None
+    name: str | None = None
+    output: str = "deployment.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
     """The two files that were written."""
 
@@ -37,28 +49,28 @@ class Written:
     schema: str
 
 
-def init_deployment(
-    world: World, *, model: str | None, engine: str | None, output: str, name: str | None
-) -> Written:
+def init_deployment(world: World, wish: Wish) -> Written:
     """Write the file, and the schema for editors beside it.
 
-    What is not named is taken from the embedded example.
-    Raises UsageError when the file is there already, SpecError when the model or the engine is
-    none.
+    What is not named is taken from the embedded example. Raises UsageError when the file is there
+    already, when the model is not, or when no engine could load it; SpecError for an environment
+    that is none.
     """
-    path = absolute_path(output)
+    output, path = wish.output, absolute_path(wish.output)
     example = parse_deployment(load_embedded_example(), "", engine_kinds=engine_kinds())
-    model, engine = model or example.model.ref, engine or example.engine.kind
-    _check_options(model, engine, name)
+    model, engine = wish.model or example.model.ref, wish.engine or example.engine.kind
+    _check_options(model, engine, wish.name)
+    _check_engine(world.host, model, engine, wish)
     if world.host.stat(path) is not None:
         raise UsageError(f"{output} is there already", "choose another with --output FILE")
     if world.host.stat(posixpath.dirname(path)) is None:
         raise UsageError(f"the folder of {output} is not there", "make it first")
     facts = read_facts(world)
     values: dict[str, Plain] = {
-        "name": name or suggest_name(model),
+        "name": wish.name or suggest_name(model),
         "model": model,
         "engine.kind": engine,
+        **({"engine.environment": wish.environment} if wish.environment else {}),
         "gpus": "all" if _has_gpus(facts) else "none",
         "serve.port": _free_port(facts),
     }
@@ -78,7 +90,9 @@ def _check_options(model: str, engine: str, name: str | None) -> None:
     """Raises UsageError for an option that no deployment file could hold, naming the option."""
     kinds = engine_kinds()
     if engine not in kinds:
-        raise UsageError(f"--engine {engine}: there is no such engine", f"there are: {kinds[0]}")
+        raise UsageError(
+            f"--engine {engine}: there is no such engine", f"there are: {', '.join(kinds)}"
+        )
     if not re.fullmatch(MODEL_PATTERN.strip("^$"), model):
         raise UsageError(
             f"{model} does not name a model",
@@ -88,6 +102,36 @@ def _check_options(model: str, engine: str, name: str | None) -> None:
         raise UsageError(
             f"--name {name}: a name has lower case letters, digits and dashes, at most 40"
         )
+
+
+def _check_engine(host: Host, model: str, engine: str, wish: Wish) -> None:
+    """Raises UsageError for a model that is not there, or that this engine does not load."""
+    table = load_engine_table(engine)
+    kind, _, path = model.partition(":")
+    if kind == "path":
+        found = parse_model(read_model(host, path))
+        shape = found["format"]
+        if shape == "missing":
+            raise UsageError(f"there is nothing at {path}", "name the model's file or folder")
+        if shape == "unknown":
+            raise UsageError(f"no model is seen at {path}: {found['reason']}")
+        if shape not in table.formats:
+            raise UsageError(
+                f"the model is {shape}, and {table.title} loads {' or '.join(table.formats)}",
+                _suggest_engines(shape),
+            )
+    if table.embedded is None and wish.environment is None:
+        raise UsageError(
+            f"Stoker installs no {table.title} itself",
+            "name yours: --environment path:/the/virtual/environment, or system",
+        )
+
+
+def _suggest_engines(shape: str) -> str:
+    """Which engines load this format, as options."""
+    able = [kind for kind in engine_kinds() if shape in load_engine_table(kind).formats]
+    options = " or ".join(f"--engine {kind}" for kind in able)
+    return f"take {options}, with --environment path:/the/virtual/environment" if able else ""
 
 
 def _free_port(facts: Facts) -> int:
