@@ -81,7 +81,7 @@ def parse(raw: Mapping[str, str]) -> dict[str, object]:
 def _parse_gpu(gpu: Mapping[str, Any], users: Mapping[str, str]) -> dict[str, Any]:
     processes = gpu["processes"]
     told = processes and [name_owner(row, users) for row in processes]
-    return {**gpu, "pci_bus_id": _shorten(gpu["pci_bus_id"]), "processes": told}
+    return {**gpu, "pci_bus_id": shorten_address(gpu["pci_bus_id"]), "processes": told}
 
 
 def _explain_none(error: str, pci: str | None) -> dict[str, object]:
@@ -94,8 +94,8 @@ def _explain_none(error: str, pci: str | None) -> dict[str, object]:
     return {"driver_version": None, "cuda_version": None, "gpus": [], "reason": reason}
 
 
-def _shorten(bus_id: str | None) -> str | None:
-    """The address as the kernel writes it: ``0000:1b:00.0`` for ``00000000:1B:00.0``."""
+def shorten_address(bus_id: str | None) -> str | None:
+    """NVML's address as the kernel writes it: ``0000:1b:00.0`` for ``00000000:1B:00.0``."""
     if bus_id is None:
         return None
     domain, _, rest = bus_id.lower().partition(":")

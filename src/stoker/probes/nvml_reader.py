@@ -1,6 +1,7 @@
 """Ask NVIDIA's management library about all GPUs and print the answers as one line of JSON.
 
-Run as a child process by the gpus probe and never imported for its answers: the library may hang
+Run as a child process by the gpus probe and never imported for its answers (the other reader of
+the library, :mod:`stoker.probes.topology_reader`, shares its way of asking): the library may hang
 in a sick driver, and then only a process can be ended. Prints ``{"driver_version", "cuda_version",
 "gpus"}`` or ``{"error"}``; what a GPU does not support is null. Each process that uses memory is
 described as far as it is seen from here, for looking at one that is stuck may hang as well.
@@ -23,30 +24,31 @@ Handle = Any
 
 def main() -> int:
     """Print the answers; the exit status is 0 also when the library says no."""
-    sys.stdout.write(json.dumps(describe_all(_read())) + "\n")
+    sys.stdout.write(json.dumps(describe_all(ask_library(read_all))) + "\n")
     return 0
 
 
-def _read() -> dict[str, object]:
+def ask_library(question: Callable[[Library], dict[str, object]]) -> dict[str, object]:
+    """What the question answers with the library at hand, or ``{"error"}``."""
     try:
         import pynvml  # type: ignore[import-untyped]
     except ImportError as error:
         return {"error": f"the package nvidia-ml-py is missing: {error}"}
     try:
         pynvml.nvmlInit()
-        return read_all(pynvml)
+        return question(pynvml)
     except pynvml.NVMLError as error:
         return {"error": str(error)}
 
 
 def read_all(library: Library) -> dict[str, object]:
     """Versions and all GPUs."""
-    cuda = _ask(library, library.nvmlSystemGetCudaDriverVersion)
+    cuda = ask(library, library.nvmlSystemGetCudaDriverVersion)
     # The number is 1000 * major + 10 * minor (nvml.h, NVML_CUDA_DRIVER_VERSION_MAJOR and _MINOR).
     cuda_version = None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}"
     count = library.nvmlDeviceGetCount()
     return {
-        "driver_version": _ask(library, library.nvmlSystemGetDriverVersion),
+        "driver_version": ask(library, library.nvmlSystemGetDriverVersion),
         "cuda_version": cuda_version,
         "gpus": [read_gpu(library, index) for index in range(count)],
     }
@@ -54,18 +56,18 @@ def read_all(library: Library) -> dict[str, object]:
 
 def read_gpu(library: Library, index: int) -> dict[str, object]:
     """One GPU; of one that is lost, nothing but its index."""
-    handle = _ask(library, library.nvmlDeviceGetHandleByIndex, index)
-    memory = _ask(library, library.nvmlDeviceGetMemoryInfo, handle)
-    capability = _ask(library, library.nvmlDeviceGetCudaComputeCapability, handle)
-    pci = _ask(library, library.nvmlDeviceGetPciInfo, handle)
+    handle = ask(library, library.nvmlDeviceGetHandleByIndex, index)
+    memory = ask(library, library.nvmlDeviceGetMemoryInfo, handle)
+    capability = ask(library, library.nvmlDeviceGetCudaComputeCapability, handle)
+    pci = ask(library, library.nvmlDeviceGetPciInfo, handle)
     return {
         "index": index,
-        "uuid": _ask(library, library.nvmlDeviceGetUUID, handle),
-        "name": _ask(library, library.nvmlDeviceGetName, handle),
+        "uuid": ask(library, library.nvmlDeviceGetUUID, handle),
+        "name": ask(library, library.nvmlDeviceGetName, handle),
         "memory_total_bytes": None if memory is None else memory.total,
         "memory_used_bytes": None if memory is None else memory.used,
         "compute_capability": None if capability is None else "{}.{}".format(*capability),
-        "pci_bus_id": None if pci is None else _text(pci.busId),
+        "pci_bus_id": None if pci is None else to_text(pci.busId),
         "processes": read_processes(library, handle),
     }
 
@@ -75,8 +77,8 @@ def read_processes(library: Library, handle: Handle) -> list[dict[str, Any]] | N
 
     ``is_graphics``: it draws with it and does not compute.
     """
-    computing = _ask(library, library.nvmlDeviceGetComputeRunningProcesses, handle)
-    drawing = _ask(library, library.nvmlDeviceGetGraphicsRunningProcesses, handle)
+    computing = ask(library, library.nvmlDeviceGetComputeRunningProcesses, handle)
+    drawing = ask(library, library.nvmlDeviceGetGraphicsRunningProcesses, handle)
     if computing is None and drawing is None:
         return None
     used = {each.pid: each.usedGpuMemory for each in (*(drawing or ()), *(computing or ()))}
@@ -112,7 +114,7 @@ def _holds(held: Held) -> bool | None:
     return False if held.is_whole else None
 
 
-def _ask(library: Library, question: Callable[..., Any], *arguments: object) -> Any:
+def ask(library: Library, question: Callable[..., Any], *arguments: object) -> Any:
     """The answer, or None where this GPU, driver or user gets none."""
     if None in arguments:
         return None
@@ -120,10 +122,11 @@ def _ask(library: Library, question: Callable[..., Any], *arguments: object) -> 
         answer = question(*arguments)
     except library.NVMLError:
         return None
-    return _text(answer) if isinstance(answer, bytes) else answer
+    return to_text(answer) if isinstance(answer, bytes) else answer
 
 
-def _text(value: str | bytes) -> str:
+def to_text(value: str | bytes) -> str:
+    """A name, which the library's older bindings give as bytes."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
