@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker.model.facts import Target
-from stoker.probes import gguf, model, safetensors
+from stoker.probes import gguf, model, model_parts, safetensors
 from stoker.probes.draft import PROBE as DRAFT
 from tests.fakes.host import MemoryHost
 from tests.probes.model_files import (
@@ -205,7 +205,7 @@ def test_the_table_of_types_is_whole() -> None:
 
 @pytest.mark.parametrize("name", ["m-00001-of-00002.gguf", "m-00002-of-00002.gguf"])
 def test_any_part_of_a_split_model_leads_to_all(name: str) -> None:
-    assert model.split_paths(f"/m/{name}") == [
+    assert model_parts.split_paths(f"/m/{name}") == [
         "/m/m-00001-of-00002.gguf",
         "/m/m-00002-of-00002.gguf",
     ]
@@ -213,7 +213,7 @@ def test_any_part_of_a_split_model_leads_to_all(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["m.gguf", "m-1-of-2.gguf", "m-00001-of-00000.gguf"])
 def test_other_names_are_one_file(name: str) -> None:
-    assert model.split_paths(f"/m/{name}") == [f"/m/{name}"]
+    assert model_parts.split_paths(f"/m/{name}") == [f"/m/{name}"]
 
 
 def test_a_real_model_is_exactly_as_long_as_its_header_says() -> None:

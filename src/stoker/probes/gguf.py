@@ -16,6 +16,8 @@ from importlib.resources import files
 from math import prod
 from typing import Any
 
+from stoker.probes.safetensors import Form, form_of, join_forms
+
 MAGIC = b"GGUF"
 
 #: (offset, length) -> the bytes there, fewer at the end of the file.
@@ -39,6 +41,8 @@ _MOST_ELEMENTS = 1 << 60
 _KEPT_TEXT_BYTES = 512
 _KEPT_ITEMS = 1024
 _CHUNK_BYTES = 1 << 20
+#: The one long text that is kept whole, for the markers in it.
+_TEMPLATE = "tokenizer.chat_template"
 
 _STRING, _ARRAY = 8, 9
 #: Number of a value type -> how struct unpacks it.
@@ -111,7 +115,8 @@ class _Cursor:
 
 def read_header(fetch: Fetch) -> dict[str, Any]:
     """The header as JSON-shaped data: ``version``, ``metadata``, ``lengths`` of what was too long
-    to keep, ``tensors`` (each elements, type number, offset) and ``data_offset``.
+    to keep, ``template`` (the default chat template, "" without one), ``tensors`` (each elements,
+    type number, offset, form of its name) and ``data_offset``.
 
     Raises ValueError for a file that is none, EndsEarly for one that is cut off here.
     """
@@ -123,7 +128,7 @@ def read_header(fetch: Fetch) -> dict[str, Any]:
         raise ValueError(f"GGUF version {version} is not understood, or its byte order is not")
     tensor_count = _bounded(cursor.unpack("<Q"), _MOST_TENSORS, "tensors")
     key_count = _bounded(cursor.unpack("<Q"), _MOST_KEYS, "keys")
-    metadata, lengths = _read_metadata(cursor, key_count)
+    metadata, lengths, template = _read_metadata(cursor, key_count)
     tensors = [_read_tensor(cursor) for _ in range(tensor_count)]
     alignment = metadata.get("general.alignment", _DEFAULT_ALIGNMENT)
     if not isinstance(alignment, int) or not 0 < alignment < _CHUNK_BYTES:
@@ -132,24 +137,40 @@ def read_header(fetch: Fetch) -> dict[str, Any]:
         "version": version,
         "metadata": metadata,
         "lengths": lengths,
+        "template": template,
         "tensors": tensors,
         "data_offset": -(-cursor.place // alignment) * alignment,
     }
 
 
-def _read_metadata(cursor: _Cursor, count: int) -> tuple[dict[str, Any], dict[str, int]]:
+def _read_metadata(cursor: _Cursor, count: int) -> tuple[dict[str, Any], dict[str, int], str]:
     metadata: dict[str, Any] = {}
     lengths: dict[str, int] = {}
+    template = ""
     for _ in range(count):
         key = _read_text(cursor)
-        kept, length = _read_value(cursor, cursor.unpack("<I"))
+        kind = cursor.unpack("<I")
+        if key == _TEMPLATE and kind == _STRING:
+            template, length = _read_template(cursor)
+            kept: Any = template if length <= _KEPT_TEXT_BYTES else None
+        else:
+            kept, length = _read_value(cursor, kind)
         if key is None:
             continue  # no key of any meaning is so long
         if kept is None:
             lengths[key] = length
         else:
             metadata[key] = kept
-    return metadata, lengths
+    return metadata, lengths, template
+
+
+def _read_template(cursor: _Cursor) -> tuple[str, int]:
+    """A text and its length; "" for one that is longer than any template."""
+    length = cursor.unpack("<Q")
+    if length > _CHUNK_BYTES:
+        cursor.skip(length)
+        return "", length
+    return cursor.take(length).decode("utf-8", "replace"), length
 
 
 def _read_value(cursor: _Cursor, kind: int) -> tuple[Scalar | list[Scalar] | None, int]:
@@ -182,13 +203,13 @@ def _read_array(cursor: _Cursor, *, depth: int) -> tuple[list[Scalar] | None, in
     return [_finite(cursor.unpack(form)) for _ in cursor.walk(count)], count
 
 
-def _read_tensor(cursor: _Cursor) -> list[int]:
-    """Elements, type number and offset; the name does not matter."""
-    _read_text(cursor)
+def _read_tensor(cursor: _Cursor) -> list[Any]:
+    """Elements, type number, offset and the form of the name."""
+    name = _read_text(cursor) or ""
     dimensions = _bounded(cursor.unpack("<I"), _MOST_DIMENSIONS, "dimensions")
     elements = prod(cursor.unpack("<Q") for _ in range(dimensions))
     kind, offset = cursor.unpack("<I"), cursor.unpack("<Q")
-    return [_bounded(elements, _MOST_ELEMENTS, "elements"), kind, offset]
+    return [_bounded(elements, _MOST_ELEMENTS, "elements"), kind, offset, form_of(name)]
 
 
 def _read_text(cursor: _Cursor) -> str | None:
@@ -237,16 +258,18 @@ def load_types() -> Mapping[int, TensorType]:
     return {row.pop("number"): TensorType(**row) for row in rows}
 
 
-def measure_tensors(tensors: Sequence[list[int]]) -> dict[str, Any]:
+def measure_tensors(tensors: Sequence[list[Any]]) -> dict[str, Any]:
     """Sums over the tensors of one header.
 
     ``tensor_count``; ``parameter_count``; ``data_bytes``: where the last tensor ends, None if a
-    type is not known; ``tensor_types``: bytes by the name of the type; ``unknown_types``: numbers.
+    type is not known; ``tensor_types``: bytes by the name of the type; ``forms``: as those of
+    :func:`stoker.probes.safetensors.measure_header`; ``unknown_types``: numbers.
     """
     types, parameters, end = load_types(), 0, 0
     sizes: dict[str, int] = {}
     unknown: set[int] = set()
-    for elements, number, offset in tensors:
+    forms: list[Form] = []
+    for elements, number, offset, *form in tensors:
         parameters += elements
         if number not in types:
             unknown.add(number)
@@ -254,11 +277,13 @@ def measure_tensors(tensors: Sequence[list[int]]) -> dict[str, Any]:
         kind = types[number]
         size = -(-elements // kind.block_elements) * kind.block_bytes
         sizes[kind.name] = sizes.get(kind.name, 0) + size
+        forms.append((form[0] if form else "", kind.name, 1, size))
         end = max(end, offset + size)
     return {
         "tensor_count": len(tensors),
         "parameter_count": parameters,
         "data_bytes": None if unknown else end,
         "tensor_types": dict(sorted(sizes.items())),
+        "forms": join_forms([forms]),
         "unknown_types": sorted(unknown),
     }

@@ -1,7 +1,7 @@
-"""The weights that will be served: format, size, shape, and whether the files are whole.
+"""The model that will be served: its weights' format, size and shape, and what lies beside them.
 
-Looks at headers alone, so that it is quick for any size. The draft probe uses the same functions
-for the model that drafts. Nothing of the weights is ever loaded, run or judged.
+Looks at headers and small files alone, so that it is quick for any size. The draft probe uses the
+same functions for the model that drafts. Nothing of the weights is ever loaded, run or judged.
 """
 
 from __future__ import annotations
@@ -9,47 +9,28 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stoker.errors import AccessDenied, HostError
 from stoker.model.facts import Target
 from stoker.ports import Probe, ReadableHost
-from stoker.probes import gguf, safetensors
+from stoker.probes import gguf, model_config, model_parts, safetensors, tokenizer
+from stoker.probes.model_card import parse_card
+from stoker.probes.model_shape import config_shape, gguf_shape
 
-_SPLIT_NAME = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
-_MOST_PARTS = 1000
-_SAFETENSORS = ".safetensors"
-_INDEX = "model.safetensors.index.json"
-_INDEX_BYTES = 32 << 20
-_CONFIG = "config.json"
-_CONFIG_BYTES = 1 << 20
-#: Files beside the weights that bring a chat template, the last one as one of its keys.
-_TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
-_TOKENIZER_CONFIG = "tokenizer_config.json"
-_TOKENIZER_CONFIG_BYTES = 16 << 20  # it may list every word that was added to the vocabulary
+#: How the hub's client keeps what it fetched; what is not whole lies among the blobs.
+_SNAPSHOT = re.compile(r"(?P<repository>.*/models--[^/]+--[^/]+)/snapshots/[^/]+/?")
+_LOCAL_DOWNLOADS = ".cache/huggingface/download"
+_MOST_UNFINISHED = 20
 
 Raw = Mapping[str, str]
 Part = dict[str, Any]
 Value = dict[str, Any]
 
-#: Our name -> the name in a GGUF file behind the architecture, and in a config.json.
-_SHAPE = {
-    "context_length": ("context_length", "max_position_embeddings"),
-    "block_count": ("block_count", "num_hidden_layers"),
-    "embedding_length": ("embedding_length", "hidden_size"),
-    "head_count": ("attention.head_count", "num_attention_heads"),
-    "head_count_kv": ("attention.head_count_kv", "num_key_value_heads"),
-    "key_length": ("attention.key_length", "head_dim"),
-    "value_length": ("attention.value_length", "v_head_dim"),
-    "sliding_window": ("attention.sliding_window", "sliding_window"),
-    "vocabulary_size": ("vocab_size", "vocab_size"),
-    "expert_count": ("expert_count", "num_experts"),
-}
-
 
 def read(host: ReadableHost, target: Target) -> Raw:
-    """The headers of the model's files."""
+    """The headers of the model's files, and the small files beside them."""
     if target.model_path is None:
         raise HostError("no model is known yet")
     return read_model(host, target.model_path)
@@ -67,119 +48,165 @@ def read_model(host: ReadableHost, path: str) -> Raw:
         return {"path": path, "kind": "missing" if found is None else found.kind}
     if found.kind == "folder":
         return {"path": path, "kind": "folder", **_read_folder(host, path)}
+    return {"path": path, **_read_file(host, path, found.size_bytes)}
+
+
+def _read_file(host: ReadableHost, path: str, size_bytes: int) -> dict[str, str]:
     if host.read_bytes(path, 0, len(gguf.MAGIC)) == gguf.MAGIC:
-        parts = [_read_gguf(host, part) for part in split_paths(path)]
-        return {"path": path, "kind": "gguf", "parts": json.dumps(parts)}
-    if path.endswith(_SAFETENSORS):
-        parts = [_read_safetensors(host, path)]
-        return {"path": path, "kind": "safetensors", "parts": json.dumps(parts)}
-    return {"path": path, "kind": "file"}
-
-
-def split_paths(path: str) -> list[str]:
-    """The files of a model that was split for its size, by the name of any of them."""
-    match = _SPLIT_NAME.fullmatch(path)
-    count = int(match["count"]) if match else 0
-    if match is None or not 0 < count <= _MOST_PARTS:
-        return [path]
-    return [f"{match['stem']}-{n:05}-of-{match['count']}.gguf" for n in range(1, count + 1)]
-
-
-def _read_gguf(host: ReadableHost, path: str) -> Part:
-    part = _read_stat(host, path)
-    if part["size_bytes"] is None:
-        return part
-    try:
-        header = gguf.read_header(lambda offset, length: host.read_bytes(path, offset, length))
-    except gguf.EndsEarly:
-        return {**part, "ends_early": True}
-    except ValueError as error:
-        return {**part, "problem": str(error)}
-    return {**part, "header": header}
-
-
-def _read_safetensors(host: ReadableHost, path: str) -> Part:
-    part = _read_stat(host, path)
-    if part["size_bytes"] is None:
-        return part
-    begin = safetensors.LENGTH_BYTES
-    try:
-        length = safetensors.parse_length(host.read_bytes(path, 0, begin))
-    except ValueError as error:
-        return {**part, "problem": str(error)}
-    if part["size_bytes"] < begin + length:
-        return {**part, "ends_early": True}
-    header = host.read_bytes(path, begin, length).decode("utf-8", "replace")
-    return {**part, "header": header, "data_offset": begin + length}
-
-
-def _read_stat(host: ReadableHost, path: str) -> Part:
-    found = host.stat(path)
-    return {
-        "name": posixpath.basename(path),
-        "size_bytes": found.size_bytes if found else None,
-        "modified_ns": found.modified_ns if found else None,
-    }
+        parts = [model_parts.read_gguf(host, part) for part in model_parts.split_paths(path)]
+        return {"kind": "gguf", "parts": json.dumps(parts)}
+    if path.endswith(model_parts.SAFETENSORS):
+        parts = [model_parts.read_safetensors(host, path)]
+        return {"kind": "safetensors", "parts": json.dumps(parts)}
+    if posixpath.basename(path) == model_config.CONFIG:
+        texts = model_config.read_files(host, posixpath.dirname(path), [model_config.CONFIG])
+        return {"kind": "config", "files": json.dumps(texts)}
+    if model_parts.find_pointer(host, path, size_bytes) is not None:
+        parts = [model_parts.read_gguf(host, path)]
+        return {"kind": "gguf" if path.endswith(".gguf") else "file", "parts": json.dumps(parts)}
+    return {"kind": "file"}
 
 
 def _read_folder(host: ReadableHost, path: str) -> dict[str, str]:
     names = host.list_folder(path)
     raw = {"names": "\n".join(names)}
-    if _CONFIG in names:
-        raw["config"] = host.read_text(f"{path}/{_CONFIG}", _CONFIG_BYTES)
-    if _INDEX in names:
-        raw["index"] = host.read_text(f"{path}/{_INDEX}", _INDEX_BYTES)
-    if _TOKENIZER_CONFIG in names:
-        text = host.read_text(f"{path}/{_TOKENIZER_CONFIG}", _TOKENIZER_CONFIG_BYTES)
-        raw["template"] = "yes" if '"chat_template"' in text else "no"
+    raw["files"] = json.dumps(model_config.read_files(host, path, names))
+    unfinished = list(_find_unfinished(host, path))
+    if unfinished:
+        raw["unfinished"] = "\n".join(unfinished)
+    if model_parts.INDEX in names:
+        raw["index"] = host.read_text(f"{path}/{model_parts.INDEX}", model_parts.INDEX_BYTES)
     try:
-        parts = [_read_safetensors(host, f"{path}/{name}") for name in shard_names(raw)]
+        shards = model_parts.shard_names(raw)
+        parts = [model_parts.read_safetensors(host, f"{path}/{name}") for name in shards]
     except ValueError as error:
-        parts = [{"name": _INDEX, "problem": str(error)}]
+        parts = [{"name": model_parts.INDEX, "problem": str(error)}]
+    if not parts:
+        pickles = model_config.describe_names(names)["pickle_files"]
+        raw["pickles"] = json.dumps(
+            [model_parts.read_stat(host, f"{path}/{name}") for name in pickles]
+        )
     return {**raw, "parts": json.dumps(parts)}
 
 
-def shard_names(raw: Raw) -> list[str]:
-    """The weight files of a folder: those that its index names, else those that are there.
-
-    Some folders hold the same weights twice, once more under a maker's own names; then only the
-    usual names count. A name with a folder in it is not followed.
-    """
-    if "index" in raw:
-        mapping = safetensors.parse_table(raw["index"]).get("weight_map")
-        named = mapping.values() if isinstance(mapping, dict) else ()
-        shards = {name for name in named if isinstance(name, str) and name.endswith(_SAFETENSORS)}
-        return sorted(name for name in shards if "/" not in name)[:_MOST_PARTS]
-    names = [name for name in raw["names"].splitlines() if name.endswith(_SAFETENSORS)]
-    return [name for name in names if name.startswith("model")] or names
+def _find_unfinished(host: ReadableHost, path: str) -> list[str]:
+    """Files that the hub's client had begun to fetch, in either of its layouts."""
+    match = _SNAPSHOT.fullmatch(path)
+    folders = [f"{match['repository']}/blobs"] if match else []
+    found: list[str] = []
+    for folder in (*folders, f"{path}/{_LOCAL_DOWNLOADS}"):
+        try:
+            names = host.list_folder(folder)
+        except HostError:
+            continue  # there is no such folder, or it is another user's
+        found.extend(name for name in names if name.endswith(".incomplete"))
+    return found[:_MOST_UNFINISHED]
 
 
 def parse(raw: Raw) -> Value:
-    """The description of the weights; see :func:`parse_model`."""
+    """The description of the model; see :func:`parse_model`."""
     return parse_model(raw)
 
 
 def parse_model(raw: Raw) -> Value:
-    """``format`` is gguf, safetensors, missing or unknown; ``reason`` says what is wrong, if any.
+    """``format`` is gguf, safetensors, pickle, missing or unknown; ``reason`` says what is wrong.
 
     ``size_bytes`` is the sum over all files, ``modified_ns`` the newest of them. ``is_truncated``
     is None where the size that the files should have is not known. The shape (``block_count``
-    and so on) is None where the files do not say it.
+    and so on) is None where the files do not say it. ``forms``: the tensors by their names, with
+    ``*`` for numbers (:func:`stoker.probes.safetensors.measure_header`). For a folder also
+    ``config`` (pruned), ``quantization_file``, ``generation``, ``adapter``, ``card``,
+    ``template``, ``token_markers`` and what the names of its files tell
+    (:mod:`stoker.probes.model_config`).
     """
     path, kind = raw["path"], raw["kind"]
     if kind == "missing":
         return {"format": "missing", "path": path, "reason": f"{path} does not exist"}
+    beside, complaints = _describe_beside(raw)
     parts: list[Part] = json.loads(raw.get("parts", "[]"))
     if not parts:
-        return _unknown(path, _explain_no_weights(raw))
+        return _without_weights(raw, beside, complaints)
     problems = [f"{part['name']}: {part['problem']}" for part in parts if "problem" in part]
     if problems:
-        return _unknown(path, "; ".join(problems[:3]))
-    describe = _describe_gguf if kind == "gguf" else _describe_safetensors
+        return {**_unknown(path, "; ".join(problems[:3])), **beside}
     try:
-        return {"path": path, **_sum_sizes(parts), **describe(parts, raw)}
+        described = (
+            _describe_gguf(parts)
+            if kind == "gguf"
+            else _describe_safetensors(parts, raw, beside, complaints)
+        )
     except ValueError as error:
-        return _unknown(path, str(error))
+        return {**_unknown(path, str(error)), **beside}
+    return {"path": path, **model_parts.sum_sizes(parts), **described}
+
+
+def _describe_beside(raw: Raw) -> tuple[Value, list[str]]:
+    """What the small files of a folder say, and what is wrong with its config; empty for a file."""
+    if "files" not in raw:
+        return {}, []
+    texts: dict[str, str] = json.loads(raw["files"])
+    config, complaints = _parse_config(texts.get(model_config.CONFIG))
+    names = raw.get("names", "").splitlines()
+    named = model_config.describe_names(names)
+    unfinished = [*named["unfinished_files"], *raw.get("unfinished", "").splitlines()]
+    words = _parse_or_empty(texts.get(model_config.TOKENIZER))
+    template = _describe_template(texts, words)
+    found = {
+        **named,
+        "unfinished_files": unfinished,
+        "config": config,
+        "params": model_config.describe_params(texts),
+        "quantization_file": model_config.describe_quantization_file(texts),
+        "generation": model_config.describe_generation(texts),
+        "adapter": model_config.describe_adapter(texts),
+        "card": parse_card(texts.get(model_config.CARD, "")),
+        "has_chat_template": template is not None if names else None,
+        "template": template,
+        "token_markers": tokenizer.find_token_markers(words),
+    }
+    return found, complaints
+
+
+def _describe_template(texts: Mapping[str, str], words: Value) -> Value | None:
+    table = _parse_or_empty(texts.get(model_config.TEMPLATE_TABLE))
+    own = [texts.get(model_config.TEMPLATE, "")]
+    own.extend(tokenizer.find_templates(table, files_of_own=()))
+    return tokenizer.describe_template(tokenizer.find_templates(words, files_of_own=own))
+
+
+def _parse_or_empty(text: str | None) -> Value:
+    try:
+        return safetensors.parse_table(text) if text is not None else {}
+    except ValueError:
+        return {}
+
+
+def _parse_config(text: str | None) -> tuple[Value | None, list[str]]:
+    if text is None:
+        return None, []
+    try:
+        return model_config.prune(safetensors.parse_table(text)), []
+    except ValueError as error:
+        return None, [f"{model_config.CONFIG} cannot be read: {error}"]
+
+
+def _without_weights(raw: Raw, beside: Value, complaints: Sequence[str]) -> Value:
+    shape = config_shape(beside["config"]) if beside.get("config") else {}
+    pickles: list[Part] = json.loads(raw.get("pickles", "[]"))
+    if pickles:
+        names = ", ".join(part["name"] for part in pickles[:3])
+        reason = f"its weights are pickles ({names})"
+        sizes = model_parts.sum_sizes(pickles)
+        return {
+            "format": "pickle",
+            "path": raw["path"],
+            "reason": reason,
+            **sizes,
+            **shape,
+            **beside,
+        }
+    reason = "; ".join([_explain_no_weights(raw), *complaints])
+    return {**_unknown(raw["path"], reason), **shape, **beside}
 
 
 def _explain_no_weights(raw: Raw) -> str:
@@ -188,6 +215,8 @@ def _explain_no_weights(raw: Raw) -> str:
         if any(name.endswith(".gguf") for name in names):
             return "the folder holds GGUF files: name the file to serve"
         return "the folder holds no safetensors files"
+    if raw["kind"] == "config":
+        return "it is a config.json without weights"
     if raw["kind"] == "file":
         return "it neither begins as a GGUF file does nor is named as a safetensors file"
     if raw["kind"] == "unreachable":
@@ -199,27 +228,21 @@ def _unknown(path: str, reason: str) -> Value:
     return {"format": "unknown", "path": path, "reason": reason}
 
 
-def _sum_sizes(parts: Sequence[Part]) -> Value:
-    return {
-        "size_bytes": sum(part["size_bytes"] or 0 for part in parts),
-        "modified_ns": max(part["modified_ns"] or 0 for part in parts),
-        "part_count": len(parts),
-    }
-
-
-def _describe_gguf(parts: Sequence[Part], raw: Raw) -> Value:
+def _describe_gguf(parts: Sequence[Part]) -> Value:
     headers = [part["header"] for part in parts if "header" in part]
     sums = [_measure_gguf(header) for header in headers]
     unknown = sorted({number for found in sums for number in found["unknown_types"]})
     complaints = [f"its tensor type {number} is not known" for number in unknown]
-    first = headers[0] if "header" in parts[0] else {"metadata": {}, "lengths": {}, "version": None}
+    blank: Value = {"metadata": {}, "lengths": {}, "template": "", "version": None}
+    first: Value = headers[0] if "header" in parts[0] else blank
     return {
         "format": "gguf",
         "version": first["version"],
-        **_judge_sizes(parts, [found["end"] for found in sums], complaints),
-        **_total(parts, sums),
-        **_gguf_shape(first["metadata"], first["lengths"]),
+        **model_parts.judge_sizes(parts, [found["end"] for found in sums], complaints),
+        **model_parts.total(parts, sums),
+        **gguf_shape(first["metadata"], first["lengths"]),
         "has_chat_template": _has_template(first["metadata"], first["lengths"]),
+        "template": tokenizer.describe_template([first["template"]] if first["template"] else []),
     }
 
 
@@ -234,118 +257,33 @@ def _has_template(metadata: Mapping[str, Any], lengths: Mapping[str, int]) -> bo
     return "tokenizer.chat_template" in {*metadata, *lengths} if metadata else None
 
 
-def _gguf_shape(metadata: Mapping[str, Any], lengths: Mapping[str, int]) -> Value:
-    architecture = metadata.get("general.architecture")
-    shape = {
-        ours: _counts(metadata.get(f"{architecture}.{name}")) for ours, (name, _) in _SHAPE.items()
-    }
-    if shape["vocabulary_size"] is None:
-        shape["vocabulary_size"] = lengths.get("tokenizer.ggml.tokens")
-    return {
-        "architecture": _words(architecture),
-        "name": _words(metadata.get("general.name")),
-        "file_type": _counts(metadata.get("general.file_type")),
-        **shape,
-    }
-
-
-def _words(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _counts(value: object) -> int | list[int] | None:
-    """A whole number, or a list of one for each block; None for anything else."""
-    if isinstance(value, list) and all(type(item) is int for item in value):
-        return value
-    return value if type(value) is int else None
-
-
-def _describe_safetensors(parts: Sequence[Part], raw: Raw) -> Value:
-    sums = [_measure_safetensors(part) for part in parts if "header" in part]
-    config, complaints = _parse_config(raw.get("config"))
-    names = raw.get("names", "").splitlines()
-    has_template = raw.get("template") == "yes" or any(name in names for name in _TEMPLATE_FILES)
+def _describe_safetensors(
+    parts: Sequence[Part], raw: Raw, beside: Value, complaints: Sequence[str]
+) -> Value:
+    shape = config_shape(beside.get("config") or {})
+    layers = shape["block_count"]
+    sums = [
+        _measure_safetensors(part, layers=layers if isinstance(layers, int) else None)
+        for part in parts
+        if "header" in part
+    ]
     return {
         "format": "safetensors",
-        **_judge_sizes(parts, [found["end"] for found in sums], complaints),
-        **_total(parts, sums),
-        **_config_shape(config or {}),
-        "has_chat_template": has_template if names else None,
-        "config": config,
+        **model_parts.judge_sizes(parts, [found["end"] for found in sums], complaints),
+        **model_parts.total(parts, sums),
+        **shape,
+        "has_chat_template": None,
+        "config": None,
+        **beside,
     }
 
 
-def _measure_safetensors(part: Part) -> Value:
+def _measure_safetensors(part: Part, *, layers: int | None) -> Value:
     try:
-        found = safetensors.measure_header(part["header"])
+        found = safetensors.measure_header(part["header"], layers=layers)
     except ValueError as error:
         raise ValueError(f"{part['name']}: {error}") from error
     return {**found, "end": part["data_offset"] + found["data_bytes"]}
-
-
-def _parse_config(text: str | None) -> tuple[Value | None, list[str]]:
-    if text is None:
-        return None, []
-    try:
-        return safetensors.parse_table(text), []
-    except ValueError as error:
-        return None, [f"{_CONFIG} cannot be read: {error}"]
-
-
-def _config_shape(config: Value) -> Value:
-    # A model that also sees or hears keeps the shape of its language part in a table of its own.
-    inner = config.get("text_config")
-    tables = [config, inner] if isinstance(inner, dict) else [config]
-    named = config.get("architectures")
-    names = [*named, None] if isinstance(named, list) else [None]
-    return {
-        "architecture": _words(names[0]) or _words(config.get("model_type")),
-        **{ours: _first_count(tables, name) for ours, (_, name) in _SHAPE.items()},
-    }
-
-
-def _first_count(tables: Iterable[Value], name: str) -> int | list[int] | None:
-    counts = (_counts(table.get(name)) for table in tables)
-    return next((count for count in counts if count is not None), None)
-
-
-def _judge_sizes(
-    parts: Sequence[Part], ends: Sequence[int | None], complaints: Sequence[str]
-) -> Value:
-    """Whether all files are there and as long as their headers say. ``ends``: by header."""
-    whole = [part for part in parts if "header" in part]
-    reasons = [
-        f"{part['name']} is missing" if part["size_bytes"] is None else _explain_early_end(part)
-        for part in parts
-        if "header" not in part
-    ]
-    for part, end in zip(whole, ends, strict=True):
-        if end is not None and part["size_bytes"] < end:
-            reasons.append(f"{part['name']} has {part['size_bytes']} of {end} bytes")
-    is_known = len(whole) == len(parts) and None not in ends
-    return {
-        "is_truncated": True if reasons else (False if None not in ends else None),
-        "expected_size_bytes": sum(end or 0 for end in ends) if is_known else None,
-        "reason": "; ".join([*reasons[:3], *complaints]) or None,
-    }
-
-
-def _explain_early_end(part: Part) -> str:
-    return f"{part['name']} ends inside its header, after {part['size_bytes']} bytes"
-
-
-def _total(parts: Sequence[Part], sums: Sequence[Value]) -> Value:
-    """Sums over all files; None where a file or its header is missing."""
-    if len(sums) < len(parts):
-        return {"tensor_count": None, "parameter_count": None, "tensor_types": None}
-    types: dict[str, int] = {}
-    for name, size in (item for found in sums for item in found["tensor_types"].items()):
-        types[name] = types.get(name, 0) + size
-    return {
-        "tensor_count": sum(found["tensor_count"] for found in sums),
-        "parameter_count": sum(found["parameter_count"] for found in sums),
-        "tensor_types": dict(sorted(types.items())),
-    }
 
 
 PROBE = Probe(id="model", source="the headers of the model's files", read=read, parse=parse)

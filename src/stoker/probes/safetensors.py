@@ -7,15 +7,34 @@ description or ValueError, within bounds of size and time.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
 #: The header begins with its own length, little-endian.
 LENGTH_BYTES = 8
-#: The format allows 100 MB; the largest in use, of a model with 60,000 tensors, has some 8 MB.
-_MOST_HEADER_BYTES = 32 << 20
+#: What the format allows (MAX_HEADER_SIZE of the safetensors library).
+_MOST_HEADER_BYTES = 100_000_000
 _MOST_BYTES = 1 << 60
 _MOST_DIMENSIONS = 16
+#: How many bits a value of each type has; of a type that is not here nothing is expected.
+_BITS = {
+    **dict.fromkeys(("BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2", "F8_E8M0"), 8),
+    **dict.fromkeys(("U16", "I16", "F16", "BF16"), 16),
+    **dict.fromkeys(("U32", "I32", "F32"), 32),
+    **dict.fromkeys(("U64", "I64", "F64", "C64"), 64),
+}
+#: A model of 60,000 tensors has some 150 forms of names; what is beyond is counted as one.
+_MOST_FORMS = 2000
+_OTHERS = "..."
+_MOST_NAME = 256
+
+#: What stands before the number of a layer.
+_OF_LAYERS = ("layers", "h", "blocks")
+_MOST_DIGITS = 7
+
+#: Name with ``*`` for numbers, type, how many tensors, bytes.
+Form = Sequence[Any]
 
 
 def parse_length(prefix: bytes) -> int:
@@ -28,27 +47,56 @@ def parse_length(prefix: bytes) -> int:
     return length
 
 
-def measure_header(header: str) -> dict[str, Any]:
+def form_of(name: str, layers: int | None = None) -> str:
+    """A tensor's name with ``*`` for each number in it, and ``+`` for that of a layer which is
+    none of the first ``layers``: those draft tokens, and are not loaded unless asked for."""
+    parts = name.split(".")
+    for place, part in enumerate(parts):
+        if part.isdecimal():
+            is_layer = layers is not None and place > 0 and parts[place - 1] in _OF_LAYERS
+            is_behind = is_layer and len(part) < _MOST_DIGITS and int(part) >= (layers or 0)
+            parts[place] = "+" if is_behind else "*"
+    return ".".join(parts)
+
+
+def join_forms(all_forms: Iterable[Iterable[Form]]) -> list[list[Any]]:
+    """The forms of several files as those of one model."""
+    sums: dict[tuple[str, str], tuple[int, int]] = {}
+    for name, kind, count, size in (form for forms in all_forms for form in forms):
+        key = (name, kind) if (name, kind) in sums or len(sums) < _MOST_FORMS else (_OTHERS, kind)
+        before = sums.get(key, (0, 0))
+        sums[key] = (before[0] + count, before[1] + size)
+    return sorted([name, kind, count, size] for (name, kind), (count, size) in sums.items())
+
+
+def measure_header(header: str, *, layers: int | None = None) -> dict[str, Any]:
     """Sums over the tensors of one header.
 
     ``tensor_count``; ``parameter_count``: elements, of which a packed type may hold several
     weights each; ``data_bytes``: where the last tensor ends, counted from the end of the header;
-    ``tensor_types``: bytes by the name of the type. Raises ValueError.
+    ``tensor_types``: bytes by the name of the type; ``forms``: the same by :func:`form_of` the
+    name and type, as a list of four (form, type, tensors, bytes). Raises ValueError.
     """
-    rows = [row for name, row in parse_table(header).items() if name != "__metadata__"]
+    rows = {name: row for name, row in parse_table(header).items() if name != "__metadata__"}
     sizes: dict[str, int] = {}
+    forms: list[Form] = []
     parameters = end = 0
-    for kind, shape, begin, stop in map(_read_row, rows):
+    for name, row in rows.items():
+        kind, shape, begin, stop = _read_row(row)
         parameters += prod(shape)
         sizes[kind] = sizes.get(kind, 0) + stop - begin
+        forms.append((form_of(name[:_MOST_NAME], layers), kind, 1, stop - begin))
         end = max(end, stop)
     if parameters > _MOST_BYTES:
         raise ValueError("its tensors are larger than any model's")
+    if sum(sizes.values()) != end:
+        raise ValueError("its tensors overlap, or leave holes between them")
     return {
         "tensor_count": len(rows),
         "parameter_count": parameters,
         "data_bytes": end,
         "tensor_types": dict(sorted(sizes.items())),
+        "forms": join_forms([forms]),
     }
 
 
@@ -72,6 +120,9 @@ def _read_row(row: Any) -> tuple[str, list[int], int, int]:
     shape, offsets = _sizes(row.get("shape")), _sizes(row.get("data_offsets"))
     if len(offsets) != 2 or offsets[0] > offsets[1]:
         raise ValueError("a tensor of its header ends before it begins")
+    bits = _BITS.get(row["dtype"])
+    if bits is not None and prod(shape) * bits != 8 * (offsets[1] - offsets[0]):
+        raise ValueError("a tensor of its header has other bytes than its shape takes")
     return row["dtype"], shape, offsets[0], offsets[1]
 
 
