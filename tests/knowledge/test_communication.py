@@ -92,11 +92,18 @@ def test_an_iommu_that_translates_keeps_gpus_from_reaching_each_other(build: str
     }
 
 
-def test_gpus_that_reach_each_other_over_pcie_get_an_all_reduce_made_for_it() -> None:
-    facts = pro_6000(PASSED_THROUGH)
-    assert choose("sglang", "0.5.23", facts) == {"SGLANG_ENABLE_PCIE_IPC_ALLREDUCE": "1"}
-    assert choose("sglang", "0.5.9", facts) == {}
-    assert choose("sglang", "0.5.23", facts, gpus=2) == {}
+def tell(build: str, facts: Facts, gpus: Any = "all") -> set[str]:
+    found = evaluate_rules(load_rules(), tree_of("sglang", build, facts, gpus), stage="plan")
+    return {each.rule for each in found if each.status is Status.FIRED}
+
+
+def test_gpus_that_reach_each_other_over_pcie_are_told_of_an_all_reduce_made_for_it() -> None:
+    """It is opt-in upstream, so nobody but the owner switches it on."""
+    facts, rule = pro_6000(PASSED_THROUGH), "communication.pcie-all-reduce"
+    assert rule in tell("0.5.23", facts)
+    assert rule not in tell("0.5.9", facts)
+    assert rule not in tell("0.5.23", facts, gpus=2)
+    assert choose("sglang", "0.5.23", facts) == {}
 
 
 def test_nvlink_needs_nothing_of_it_whatever_stands_between() -> None:
