@@ -723,25 +723,6 @@ def test_a_server_under_another_name(box: Box) -> None:
     assert read(box)["engine"]["environment"] == "path:/opt/server-cuda"
 
 
-@pytest.mark.parametrize(
-    ("argv", "title"),
-    [
-        (["/v/bin/python3", "-m", "vllm.entrypoints.openai.api_server", "--model", "a/b"], "vLLM"),
-        (["/v/bin/python", "-Xdev", "-um", "vllm.entrypoints.openai.api_server"], "vLLM"),
-        (["/v/bin/python", "/v/bin/vllm", "serve", "a/b"], "vLLM"),
-        (["python3.12", "-m", "vllm.entrypoints.openai.api_server", "--model", "a"], "vLLM"),
-    ],
-)
-def test_an_engine_without_a_table_is_recognised_and_refused(
-    box: Box, argv: list[str], title: str
-) -> None:
-    box.run(500, argv, exe="/usr/bin/python3.12")
-    box.listen(500, 8000)
-    error = refuse(box)
-    assert f"is a server of {title}, which Stoker recognises and cannot yet run" in error.summary
-    assert "stoker diff pid:500" in error.hint
-
-
 def test_one_in_a_container_is_refused(box: Box) -> None:
     box.run(500, [ENGINE, "-m", MODEL], mounts="mnt:[2]", cgroup="0::/docker/0123456789ab\n")
     box.listen(500, 8080)

@@ -138,7 +138,7 @@ def test_other_orders_wait_for_the_next_start(monkeypatch: pytest.MonkeyPatch) -
     apply_variant("a")(machine.world())
     effects = list(machine.supervisor.effects)
     table = load_engine_table("llamacpp")
-    other = replace(table, phases=table.phases[1:])
+    other = replace(table, log=replace(table.log, phases=table.log.phases[1:]))
     monkeypatch.setattr(guarding, "load_engine_table", lambda kind: other)
     done = apply_variant("a")(machine.world())
     (change,) = done.plan.changes  # type: ignore[attr-defined]

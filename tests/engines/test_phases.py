@@ -8,7 +8,7 @@ import pytest
 
 from stoker.engines.phases import Phase, read_phase
 from stoker.knowledge.engines import load_engine_table
-from stoker.model.engine_table import PhaseRow
+from stoker.model.engine_log import PhaseRow
 
 TABLE = load_engine_table("llamacpp")
 
@@ -83,7 +83,7 @@ def test_a_new_start_after_a_failure() -> None:
     assert read_phase([*FAILED_LOAD, *LOG[:6]], TABLE).phase == "loading-weights"
 
 
-@pytest.mark.parametrize("row", TABLE.phases, ids=lambda row: row.title)
+@pytest.mark.parametrize("row", TABLE.log.phases, ids=lambda row: row.title)
 def test_each_example_tells_its_own_phase(row: PhaseRow) -> None:
     assert read_phase([row.example], TABLE).phase == row.phase
 
@@ -95,5 +95,5 @@ def test_a_percentage(line: str, fraction: float) -> None:
     row = PhaseRow(
         pattern=r"(?P<percent>[\d.]+)%", phase="loading-weights", title="loading", example="1%"
     )
-    table = replace(TABLE, phases=(row,))
+    table = replace(TABLE, log=replace(TABLE.log, phases=(row,)))
     assert read_phase(["10%", line], table).fraction == fraction

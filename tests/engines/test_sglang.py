@@ -12,7 +12,8 @@ from stoker.engines.phases import read_phase
 from stoker.errors import UsageError
 from stoker.knowledge.engines import load_engine_table
 from stoker.model.deployment import Deployment
-from stoker.model.engine_table import PhaseRow, Place
+from stoker.model.engine_log import PhaseRow
+from stoker.model.engine_table import Place
 from stoker.model.facts import Facts
 from stoker.model.launch import Launch, Origin, SecretFile
 
@@ -58,24 +59,16 @@ def test_the_key_is_a_setting_in_a_file_and_never_a_word() -> None:
     [
         ("all", (), {}),
         ("none", ("--device", "cpu"), {}),
-        (
-            2,
-            ("--tp-size", "2"),
-            {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "0,1"},
-        ),
-        (
-            [3, 5],
-            ("--tp-size", "2"),
-            {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "3,5"},
-        ),
+        (2, (), {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "0,1"}),
+        ([3, 5], (), {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "3,5"}),
     ],
 )
-def test_the_weights_are_divided_among_the_chosen_gpus(
+def test_the_engine_sees_the_chosen_gpus(
     gpus: object, argv: tuple[str, ...], env: dict[str, str]
 ) -> None:
     launch = make_launch(gpus=gpus)
     rest = launch.argv[launch.argv.index("30000") + 1 :]
-    assert rest == (*argv, "--enable-metrics")
+    assert rest == (*argv, "--enable-metrics"), "how the weights are divided is for a rule to say"
     assert launch.env == env
 
 
@@ -103,7 +96,7 @@ def test_a_draft() -> None:
     assert launch.argv[place + 1] == "/models/eagle"
 
 
-@pytest.mark.parametrize("row", TABLE.phases, ids=lambda row: row.example[-50:])
+@pytest.mark.parametrize("row", TABLE.log.phases, ids=lambda row: row.example[-50:])
 def test_each_example_tells_its_own_phase(row: PhaseRow) -> None:
     assert read_phase([row.example], TABLE).phase == row.phase
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from stoker.commands.compared import find_table
 from stoker.commands.drafting import Taken, read_as, settle
+from stoker.commands.engine_flags import find_version
 from stoker.commands.folders import absolute_path
 from stoker.commands.init import suggest_name
 from stoker.commands.placing import place_files
@@ -105,7 +106,7 @@ def _take(world: World, wish: Wish) -> Taken:
     process = look_at(world.host, candidate.pid)
     _check_place(process)
     kind = candidate.server.kind
-    table = find_table(kind)
+    table = find_table(kind, find_version(world.host, kind, process.argv))
     if table is None:
         raise UsageError(
             f"process {process.pid} is a server of {candidate.server.title}, which Stoker "
@@ -139,7 +140,7 @@ def _circumstances(world: World, taken: Taken, wish: Wish) -> Circumstances:
         )
     return Circumstances(
         name=name,
-        environment=find_environment(world.host, taken.process, started),
+        environment=find_environment(world.host, taken.process, started, taken.table.command),
         listening=listening,
         published_name=published,
         user=taken.process.user if world.is_root else None,

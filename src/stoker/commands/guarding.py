@@ -122,7 +122,7 @@ def guard_config(world: World, generation: Generation) -> GuardConfig:
         ),
         phases=tuple(
             PhasePattern(pattern=row.pattern, phase=row.phase, title=row.title)
-            for row in table.phases
+            for row in table.log.phases
         ),
         weights=Weights(model=generation.model, paths=_weight_paths(launch, table)),
         devices=_devices(generation),
@@ -172,9 +172,7 @@ def _limits(generation: Generation, table: EngineTable) -> Limits:
 def _weight_paths(launch: Launch, table: EngineTable) -> tuple[str, ...]:
     """The weights on the command line: of the model, and of the one that drafts for it."""
     rows = (table.settings.get(name) for name in ("model_path", "draft_path"))
-    flags = [row.flag for row in rows if row is not None]
-    values = {setting.name: setting.value for setting in launch.settings}
-    paths = (values.get(flag) for flag in flags)
+    paths = (row.find_in(launch.settings) for row in rows if row is not None)
     return tuple(path for path in paths if path and posixpath.isabs(path))
 
 

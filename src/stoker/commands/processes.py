@@ -225,12 +225,23 @@ def locate_program(
     return (plain if is_launcher else script), process.executable
 
 
-def find_environment(host: ReadableHost, process: RunningProcess, started: Started) -> str:
-    """Where the engine comes from, as ``engine.environment`` says it."""
+def find_environment(
+    host: ReadableHost, process: RunningProcess, started: Started, command: str = ""
+) -> str:
+    """Where the engine comes from, as ``engine.environment`` says it.
+
+    ``command`` is the name of the program that a deployment starts the engine by. Where another
+    one of the same environment was started, it is the folder of both.
+    """
     if started.module:
         interpreter = _interpreter_path(host, process, started)
         return f"path:{posixpath.dirname(posixpath.dirname(interpreter))}"
-    return f"path:{locate_program(host, process, started)[0]}"
+    program = locate_program(host, process, started)[0]
+    folder, name = posixpath.split(program)
+    is_another = bool(command) and name != command and posixpath.basename(folder) == "bin"
+    if is_another and _stat(host, posixpath.join(folder, command)) is not None:
+        return f"path:{posixpath.dirname(folder)}"
+    return f"path:{program}"
 
 
 def interpreter_of(host: ReadableHost, program: str) -> str:

@@ -57,7 +57,7 @@ def layer_choices(choices: Mapping[str, Choice], table: EngineTable) -> Layer:
         raise DataError(f"the table of {table.kind} has no setting {', '.join(unknown)}")
     rows = [row for row in table.settings.values() if row.id in choices]
     return {
-        table.catalogue.identify(row.flag, row.kind): (_apply_row(row, choices[row.id]),)
+        table.catalogue.identify(row.flag, row.kind): (apply_row(row, choices[row.id]),)
         for row in rows
     }
 
@@ -95,7 +95,8 @@ def make_flags(
 
     ``False`` leaves the flag out.
     """
-    flag, option = catalogue.spell(name), catalogue.find(name)
+    flag = catalogue.spell(name)
+    option = catalogue.find(flag)
     words = [write_word(item) for item in items if item is not False]
     if option is not None and option.nargs in _SEVERAL and len(words) > 1 and all(words):
         first, *more = (word or "" for word in words)
@@ -154,6 +155,8 @@ def render_argv(
 
 def render_setting(setting: Setting) -> tuple[str, ...]:
     """The words on the command line that come from one setting; none for a variable."""
+    if setting.kind == "positional":
+        return (setting.value,) if setting.value is not None else ()
     if setting.kind != "flag":
         return ()
     if setting.value is None:
@@ -166,7 +169,8 @@ def render_env(settings: Sequence[Setting]) -> dict[str, str]:
     return {setting.name: setting.value or "" for setting in settings if setting.kind == "env"}
 
 
-def _apply_row(row: SettingRow, choice: Choice) -> Setting:
+def apply_row(row: SettingRow, choice: Choice) -> Setting:
+    """The setting that a choice for a row becomes."""
     value = choice.value if choice.value is not None else row.default
     return Setting(
         name=row.flag,

@@ -58,7 +58,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhasePattern:
-    """A log line that tells a phase, as in :class:`stoker.model.engine_table.PhaseRow`.
+    """A log line that tells a phase, as in :class:`stoker.model.engine_log.PhaseRow`.
 
     ``pattern`` is searched in a line; a group named ``percent`` tells how much of the phase is
     done. ``phase`` is a word such as ``loading-weights``; ``title`` is for a person.

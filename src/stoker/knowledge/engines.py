@@ -20,7 +20,10 @@ from stoker.knowledge.datafiles import (
     read_text,
     read_toml,
 )
+from stoker.knowledge.lifetimes import order_releases
+from stoker.knowledge.servers import find_grammar
 from stoker.knowledge.structure import structure
+from stoker.model.engine_log import ArgumentsRow, EngineLog, NoteRow, ResolvedRow, ValueKind
 from stoker.model.engine_table import (
     EngineTable,
     EngineVariable,
@@ -28,6 +31,7 @@ from stoker.model.engine_table import (
     FlagCatalogue,
     ModelPackage,
     Requirement,
+    ReservedFlag,
     SettingRow,
 )
 from stoker.model.facts import Plain
@@ -36,6 +40,11 @@ _PHASES = (
     *("starting", "loading-weights", "allocating", "capturing"),
     *("warming-up", "listening", "failed"),
 )
+_KINDS = ("flag", "positional", "env")
+_COMBINE = ("last", "first", "sum")
+_UNITS = ("", "bytes", "tokens", "seconds", "count")
+_ACROSS = ("first", "least", "most")
+_VALUES_FILE = "resolved.toml"
 _VARIABLES = "variables"
 _SHA256 = re.compile(r"^[0-9a-f]{64}$")
 _PLACEHOLDER = re.compile(r"@(?:build|version:([A-Za-z0-9._-]+))@")
@@ -58,15 +67,36 @@ def load_engine_table(kind: str) -> EngineTable:
 
 def parse_engine_table(data: Mapping[str, Plain], *, where: str) -> EngineTable:
     """A table from its TOML form, with the environment and catalogue that it names. DataError."""
+    kind = str(data.get("kind"))
     rows = structure(tuple[SettingRow, ...], data.get("settings"), where=f"{where}: settings")
     named = {
         "settings": {row.id: row for row in rows},
         "embedded": load_environment(str(data["embedded"])) if "embedded" in data else None,
-        "catalogue": load_catalogue(str(data.get("kind")), str(data.get("catalogue"))),
+        "catalogue": load_catalogue(kind, str(data.get("catalogue") or newest_build(kind))),
     }
-    table = structure(EngineTable, {**data, **named}, where=where)
+    log = {**data.get("log", {}), "kinds": load_value_kinds()}
+    table = structure(EngineTable, {**data, **named, "log": log}, where=where)
     _check_table(table, rows, where)
+    _check_log(table.log, f"{where}: log")
     return table
+
+
+@cache
+def load_value_kinds() -> Mapping[str, ValueKind]:
+    """All things that an engine may say it has decided, by our name. Raises DataError."""
+    kinds = structure(dict[str, ValueKind], read_toml(_VALUES_FILE), where=_VALUES_FILE)
+    for name, kind in kinds.items():
+        if kind.unit not in _UNITS or kind.across not in _ACROSS:
+            raise DataError(f"{_VALUES_FILE}: {name}: its unit or its choice is none that we know")
+    return kinds
+
+
+def newest_build(kind: str) -> str:
+    """The newest build whose flags are known. Raises DataError for an engine without any."""
+    builds = order_releases(list_data(f"flags/{kind}", ".json"))
+    if not builds:
+        raise DataError(f"there is no catalogue of the flags of {kind}")
+    return builds[-1]
 
 
 @cache
@@ -74,11 +104,27 @@ def load_catalogue(kind: str, build: str) -> FlagCatalogue:
     """All flags of one build of an engine. Raises DataError."""
     where = f"flags/{kind}/{build}.json"
     rows = {key: rows for key, rows in read_json(where).items() if key != _VARIABLES}
+    grammar = find_grammar(kind)
+    rows |= {"has_parts": grammar.parts, "completes": grammar.words == "argparse"}
     catalogue = structure(FlagCatalogue, rows, where=where)
     check_source(catalogue.source, where=where)
     if (catalogue.engine, catalogue.build) != (kind, build):
         raise DataError(f"{where}: describes {catalogue.engine} {catalogue.build}")
-    return catalogue
+    return _with_key_variable(catalogue)
+
+
+def _with_key_variable(catalogue: FlagCatalogue) -> FlagCatalogue:
+    """The catalogue with the variable that the server, and not its parser, reads for the key."""
+    grammar = find_grammar(catalogue.engine)
+    if not grammar.key_variable:
+        return catalogue
+    options = (
+        replace(option, env=grammar.key_variable)
+        if option.env is None and set(grammar.keys) & set(option.names)
+        else option
+        for option in catalogue.options
+    )
+    return replace(catalogue, options=tuple(options))
 
 
 @cache
@@ -159,18 +205,43 @@ def _check_table(table: EngineTable, rows: Sequence[SettingRow], where: str) -> 
         raise DataError(f"{where}: two settings have the same id")
     for row in rows:
         check_source(row.source, where=f"{where}: {row.id}")
-        if row.kind not in ("flag", "env") or not row.reason:
-            raise DataError(f"{where}: {row.id}: a setting is flag or env, and has a reason")
-    for phase in table.phases:
+        if row.kind not in _KINDS or not row.reason:
+            kinds = ", ".join(_KINDS)
+            raise DataError(f"{where}: {row.id}: a setting is one of {kinds}, and has a reason")
+    named: list[SettingRow | ReservedFlag] = [row for row in rows if row.kind != "env"]
+    for each in (*named, *table.reserved):
+        if not any(table.catalogue.find(name) for name in (each.flag, *each.also)):
+            raise DataError(f"{where}: {each.flag} is not in the catalogue {table.catalogue.build}")
+
+
+def _check_log(log: EngineLog, where: str) -> None:
+    for phase in log.phases:
         if phase.phase not in _PHASES or not _matches(phase.pattern, phase.example, where):
             raise DataError(f"{where}: the phase {phase.title!r} does not match its own example")
-    for flag in (*(row.flag for row in rows if row.kind == "flag"), *_reserved_flags(table)):
-        if table.catalogue.find(flag) is None:
-            raise DataError(f"{where}: {flag} is not in the catalogue {table.catalogue.build}")
+    rows: tuple[ResolvedRow | ArgumentsRow | NoteRow, ...] = log.resolved
+    for row in (*rows, *log.arguments, *log.notes):
+        check_source(row.source, where=f"{where}: {row.example!r}")
+        if not _matches(row.pattern, row.example, where):
+            raise DataError(f"{where}: {row.pattern!r} does not match its own example")
+    for answer in log.answers:
+        check_source(answer.source, where=f"{where}: {answer.path}")
+    if unknown := sorted(_named_values(log) - set(log.kinds)):
+        raise DataError(f"{where}: {', '.join(unknown)} is no value of {_VALUES_FILE}")
+    if wrong := {row.combine for row in log.resolved} - set(_COMBINE):
+        raise DataError(f"{where}: lines are combined by {', '.join(_COMBINE)}, not by {wrong}")
+    _matches(log.begin, "", where)
+    _matches(log.rank, "", where)
 
 
-def _reserved_flags(table: EngineTable) -> tuple[str, ...]:
-    return tuple(reserved.flag for reserved in table.reserved)
+def _named_values(log: EngineLog) -> set[str]:
+    """All values that the rows speak of."""
+    rows = log.resolved
+    found = (name for row in rows for name in re.compile(row.pattern).groupindex)
+    groups = {name.partition("__")[0] for name in found}
+    given = {name for row in rows for name in (*row.units, *row.sets)}
+    given |= {name for row in log.answers for name in row.units}
+    given |= {name for row in log.arguments for name in row.values.values()}
+    return groups | given | {name for row in log.answers for name in row.values}
 
 
 def _matches(pattern: str, example: Plain, where: str) -> bool:

@@ -50,6 +50,7 @@ class Grammar:
     """How an engine reads its flags; the data file explains each field."""
 
     words: str = "argparse"
+    parts: bool = False
     repeatable: tuple[str, ...] = ()
     two: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
@@ -61,6 +62,7 @@ class Grammar:
     key_separator: str = ""
     key_file: str = ""
     key_entry: str = ""
+    key_variable: str = ""
     truths: tuple[str, ...] = ()
     source: Source
 

@@ -6,32 +6,62 @@ table as an argument, because adapters know no policy. A new release of an engin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from stoker.model.engine_log import EngineLog
+from stoker.model.facts import Plain
 from stoker.model.finding import Source
+from stoker.model.launch import Setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingRow:
     """How the engine names one thing that Stoker sets, or heeds where the deployment sets it.
 
-    ``id`` is our name (``context_tokens``), ``flag`` the engine's. ``kind`` is ``flag``, or
+    ``id`` is our name (``context_tokens``), ``flag`` the engine's. ``kind`` is ``flag``,
+    ``positional`` where the value stands on the command line without its flag, or
     ``env`` where the engine reads a variable instead; then ``flag`` is the variable's name.
+    ``entry``: the flag takes a JSON object, and this is the key in it that the row is about.
     ``argument`` is false for a bare flag. ``default`` is what Stoker chooses when the deployment
     is silent; None leaves the engine's own default. ``reason`` says why it is set at all.
     ``packed_bytes``: for a setting that chooses how numbers are kept, the bytes that 32 of them
-    take, by the setting's value.
+    take, by the setting's value. ``also`` are what other releases call the flag.
     """
 
     id: str
     flag: str
     kind: str = "flag"
+    entry: str = ""
     argument: bool = True
     default: str | None = None
     reason: str
     source: Source
     packed_bytes: Mapping[str, int] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
+
+    def find_in(self, settings: Sequence[Setting]) -> str | None:
+        """What these settings give the row, None where they give it nothing.
+
+        Of a flag that is given twice the last one counts. Text that is no JSON object has no
+        entries.
+        """
+        values = [each.value for each in settings if each.name == self.flag]
+        told = values[-1] if values else None
+        if not self.entry or told is None:
+            return told
+        value = parse_entries(told).get(self.entry)
+        return value if isinstance(value, str) else None
+
+
+def parse_entries(text: str) -> Mapping[str, Plain]:
+    """The JSON object that a flag is given; empty for any other text."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,27 +69,14 @@ class ReservedFlag:
     """A flag that a deployment may not set through ``engine.settings``.
 
     ``key`` is the deployment's key that sets it instead; empty where none does, because Stoker
-    could not run the engine with it at all. ``reason`` is a sentence that says why.
+    could not run the engine with it at all. ``reason`` is a sentence that says why. ``also`` are
+    what other releases call the flag.
     """
 
     flag: str
     key: str = ""
     reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseRow:
-    """A log line that tells how far a start has come.
-
-    ``pattern`` is a regular expression searched in a line; a group named ``percent``, where there
-    is one, gives the progress inside the phase. ``phase`` is a word of ours: starting,
-    loading-weights, allocating, warming-up, listening, failed. ``title`` is for a person.
-    """
-
-    pattern: str
-    phase: str
-    title: str
-    example: str
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,30 +204,65 @@ class EngineVariable:
     unknown: str = ""
 
 
+#: Two dashes and two letters: of one letter nobody could say what it begins.
+_SHORTEST_BEGINNING = 4
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlagCatalogue:
-    """All options of one build of an engine, read from its own parser."""
+    """All options of one build of an engine, read from its own parser.
+
+    ``has_parts``: behind a flag and a dot the engine reads one entry of the JSON object that the
+    flag takes (``--compilation-config.mode``). ``completes``: the engine takes the beginning of a
+    long flag for it where only one begins so, as Python's argparse does.
+    """
 
     engine: str
     build: str
     options: tuple[Option, ...]
     source: Source
+    has_parts: bool = False
+    completes: bool = False
 
     def find(self, name: str) -> Option | None:
         """The option with this spelling: ``ctx-size``, ``c``, ``--ctx-size`` or ``ctx_size``.
 
-        The dashes before it may be left out, and underscores stand for the dashes in it.
+        The dashes before it may be left out, and underscores stand for the dashes in it. For a
+        part of an option (:attr:`has_parts`) it is that option.
         """
+        found = self.find_whole(name)
+        head, dot, _ = name.partition(".")
+        if found is None and dot and self.has_parts:
+            whole = self.find_whole(head)
+            return whole if whole is not None and whole.argument is not None else None
+        return found
+
+    def find_whole(self, name: str) -> Option | None:
+        """The option with this spelling, and not that of which it is a part."""
         spellings = {name, name.replace("_", "-")}
         wanted = {f"{dashes}{spelled}" for dashes in ("", "-", "--") for spelled in spellings}
         return next((option for option in self.options if wanted & set(option.names)), None)
 
+    def complete(self, name: str) -> str:
+        """The one long flag that begins so; empty for a whole one, for none and for several."""
+        begin = f"--{name.lstrip('-').replace('_', '-')}"
+        if not self.completes or len(begin) < _SHORTEST_BEGINNING or self.find(name) is not None:
+            return ""
+        names = (known for option in self.options for known in option.names)
+        longer = [known for known in names if known.startswith(begin)]
+        return longer[0] if len(longer) == 1 else ""
+
+    def find_written(self, name: str) -> Option | None:
+        """The option that the engine takes this for: by its spelling, or by its beginning."""
+        return self.find(name) or self.find_whole(self.complete(name) or name)
+
     def spell(self, name: str) -> str:
-        """The flag as it stands on the command line; an unknown one gets two dashes."""
+        """The flag as it stands on the command line, in full; an unknown one gets two dashes."""
         option, bare = self.find(name), name.lstrip("-")
         spellings = {bare, bare.replace("_", "-")}
         names = option.names if option else ()
-        return next((known for known in names if known.lstrip("-") in spellings), f"--{bare}")
+        there = next((known for known in names if known.lstrip("-") in spellings), "")
+        return there or self.complete(name) or f"--{bare}"
 
     def identify(self, name: str, kind: str = "flag") -> str:
         """What a flag or variable is about: its option's first name, else the name itself."""
@@ -237,7 +289,7 @@ class EngineTable:
     timeouts: Timeouts
     liveness: Liveness
     settings: Mapping[str, SettingRow]
-    phases: tuple[PhaseRow, ...]
+    log: EngineLog
     catalogue: FlagCatalogue
     embedded: EnvironmentRecipe | None = None
     arguments: tuple[str, ...] = ()

@@ -466,7 +466,8 @@ def _value(flags: Iterable[Flag], table: EngineTable, row: str) -> str | None:
 def _name_of(table: EngineTable, row: str) -> str:
     """The own name of the flag of a row, empty if the table has none."""
     found = table.settings.get(row)
-    return _own_name(table, found.flag) if found else ""
+    # What is one entry of a flag's object is said by the whole flag.
+    return _own_name(table, found.flag) if found and not found.entry else ""
 
 
 def _own_name(table: EngineTable, flag: str) -> str:
