@@ -45,6 +45,8 @@ class Reading:
     """What was read of one release.
 
     ``suggestions`` are values of options that the source lists elsewhere than in its parser.
+    ``inverses`` are the beginnings of names that switch off what the same name with another
+    beginning switches on.
     """
 
     engine: str
@@ -53,6 +55,7 @@ class Reading:
     arguments: tuple[Argument, ...]
     variables: tuple[Variable, ...]
     suggestions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    inverses: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_engine(package: Package) -> Reading:
@@ -134,7 +137,18 @@ def _read_vllm(package: Package) -> Reading:
         arguments=tuple(parser.arguments),
         variables=variables,
         suggestions={"--reasoning-parser": tuple(_vllm_reasoning_parsers(evaluator))},
+        inverses=_vllm_inverses(package, evaluator),
     )
+
+
+def _vllm_inverses(package: Package, evaluator: Evaluator) -> dict[str, str]:
+    """What the parser's own action for switches adds beside ``--no-``; nothing before 0.33.0."""
+    members = package.members("argparse_utils.py")
+    if not any("class EnableDisableAction" in package.sources[member] for member in members):
+        return {}
+    action = evaluator.find("vllm.utils.argparse_utils.EnableDisableAction")
+    table = evaluator.attribute(action, "_inverse_prefixes")
+    return dict(table) if isinstance(table, Mapping) else {}
 
 
 def _vllm_reasoning_parsers(evaluator: Evaluator) -> Iterator[str]:

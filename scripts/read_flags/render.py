@@ -138,12 +138,11 @@ def _joined(before: set[str], last: set[str], now: Row) -> Iterable[tuple[str, s
 
 
 def _own_names(option: Row) -> list[str]:
-    """The long names of an option, without those that argparse adds to switch it off."""
-    return [
-        name
-        for name in option["names"]
-        if name.startswith("--") and f"--{name.removeprefix('--no-')}" not in option["names"]
-    ]
+    """The long names of an option, without those behind them that switch it off."""
+    names = option["names"]
+    negative = [name for name in names if f"--{name.removeprefix('--no-')}" in names]
+    first = next((names.index(name) for name in negative if name.startswith("--no-")), len(names))
+    return [name for name in names[:first] if name.startswith("--")]
 
 
 def render_lifetimes(engine: str, releases: Sequence[str], spans: Mapping[str, object]) -> str:

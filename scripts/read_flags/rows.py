@@ -40,7 +40,7 @@ def make_rows(reading: Reading) -> list[Row]:
     """One row for every option, in the parser's own order; positional arguments are left out."""
     options = [each for each in reading.arguments if str(each.names[0]).startswith("-")]
     flags = frozenset(name for each in options for name in each.names)
-    rows = [_make_row(each, flags, reading.evaluator) for each in options]
+    rows = [_make_row(each, flags, reading) for each in options]
     for row in rows:
         for name in row["names"]:
             if name in reading.suggestions and "choices" not in row:
@@ -59,12 +59,13 @@ def make_variable_rows(variables: Iterable[Variable]) -> list[Row]:
     return rows
 
 
-def _make_row(argument: Argument, flags: frozenset[str], evaluator: Evaluator) -> Row:
+def _make_row(argument: Argument, flags: frozenset[str], reading: Reading) -> Row:
     for name in argument.names:
         if not isinstance(name, str):
             raise Undecided(f"{argument.member}:{argument.line} has a name that is not known")
     unknown: dict[str, str] = {}
-    row = _read_shape(argument, evaluator)
+    evaluator = reading.evaluator
+    row = _read_shape(argument, reading)
     default, reason = spell(_default_of(argument, evaluator))
     row["default"] = default
     if reason is not None:
@@ -76,13 +77,20 @@ def _make_row(argument: Argument, flags: frozenset[str], evaluator: Evaluator) -
     return row | ({"unknown": unknown} if unknown else {})
 
 
-def _read_shape(argument: Argument, evaluator: Evaluator) -> Row:
+def _read_shape(argument: Argument, reading: Reading) -> Row:
     """The names, and which words an option takes behind its name."""
+    evaluator = reading.evaluator
     options, names = argument.options, [*argument.names]
     action = options.get("action")
     if action == External("argparse.BooleanOptionalAction"):
         off = [f"--no-{name[2:]}" for name in names if name.startswith("--")]
-        return {"names": [*names, *off], "argument": None, "type": "bool"}
+        swapped = [
+            f"{inverse}{name.removeprefix(prefix)}"
+            for name in names
+            for prefix, inverse in reading.inverses.items()
+            if name.startswith(prefix)
+        ]
+        return {"names": [*names, *off, *swapped], "argument": None, "type": "bool"}
     nargs = options.get("nargs", _preset(action, "nargs", evaluator))
     if action in _BARE or nargs == 0:
         return {"names": names, "argument": None, "type": "bool"}
@@ -155,8 +163,10 @@ def _read_choices(argument: Argument, row: Row, unknown: dict[str, str]) -> Row:
         unknown["choices"] = "the source leaves them empty, for something else to fill"
         return {}
     if words:
-        also = {} if "None" in words else also
-        return {"choices": words} | ({"kind": "choice", **also} if is_exact else {})
+        if is_exact and also and None not in _listed(choices):
+            # The reader makes nothing of this word, which the parser then finds among no choices.
+            words = [word for word in words if word != "None"]
+        return {"choices": words} | ({"kind": "choice"} if is_exact else {})
     if row["type"] in ("int", "float") and is_exact:
         return {"kind": "number", **also}
     return _suggest(argument.options.get("metavar"))

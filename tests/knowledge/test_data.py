@@ -55,7 +55,7 @@ def test_engine_tables_load(kind: str) -> None:
     assert table.kind == kind
     assert table.kind in list_engines()
     assert table.timeouts.start_seconds > 0
-    assert {"starting", "listening", "failed"} <= {row.phase for row in table.phases}
+    assert {"starting", "listening", "failed"} <= {row.phase for row in table.log.phases}
 
 
 @pytest.mark.parametrize("name", list_data("environments", ".toml"))

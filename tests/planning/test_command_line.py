@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.knowledge.engines import load_engine_table
-from stoker.knowledge.servers import find_grammar
-from stoker.model.engine_table import Option
+from stoker.knowledge.engines import load_catalogue, load_engine_table
+from stoker.knowledge.servers import Grammar, find_grammar
+from stoker.model.engine_table import FlagCatalogue, Option
 from stoker.planning.command_line import (
     add_variables,
     anchor,
@@ -163,3 +163,71 @@ def test_every_option_of_the_grammar_is_one() -> None:
 )
 def test_paths_are_seen_from_the_root(path: str, seen: str) -> None:
     assert anchor(path, "/x") == seen
+
+
+SGLANG_FLAGS = load_catalogue("sglang", "0.5.23")
+VLLM_FLAGS = load_catalogue("vllm", "0.32.0")
+
+
+def with_catalogue(words: list[str], grammar: Grammar, flags: FlagCatalogue) -> list[object]:
+    found = parse_words(words, grammar, flags)
+    read = [(each.name, *(each.values or (not each.is_off,))) for each in found.flags]
+    return [*read, *(("loose", word) for word in found.loose)]
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        # How many words belong to a flag stands in the catalogue.
+        (["--tp-size", "2", "x"], [("--tp-size", "2"), ("loose", "x")]),
+        (
+            ["--prefill-delayer-wait-seconds-buckets", "1", "-2", "--enable-metrics"],
+            [("--prefill-delayer-wait-seconds-buckets", "1", "-2"), ("--enable-metrics", True)],
+        ),
+        (["--lora-paths", "a=b", "c=d"], [("--lora-paths", "a=b", "c=d")]),
+        (["--enable-metrics", "x"], [("--enable-metrics", True), ("loose", "x")]),
+        # argparse takes a beginning for the whole where only one flag begins so.
+        (["--context-len", "1"], [("--context-length", "1")]),
+        (["--tp", "2"], [("--tp-size", "2")]),
+        (["--tp=2"], [("--tp-size", "2")]),
+        (["--enable", "x"], [("--enable", "x")]),
+    ],
+)
+def test_by_the_catalogue_of_argparse(words: list[str], flags: list[object]) -> None:
+    assert with_catalogue(words, SGLANG, SGLANG_FLAGS) == flags
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        (["m", "-tp", "2"], [("--model", "m"), ("--tensor-parallel-size", "2")]),
+        (["-tp=2"], [("--tensor-parallel-size", "2")]),
+        (["-tp2"], [("--tensor-parallel-size", "2")]),
+        (["--no-enable-lora"], [("--enable-lora", False)]),
+        (["-ep"], [("--enable-expert-parallel", True)]),
+        (["--compilation-config.mode", "3"], [("--compilation-config.mode", "3")]),
+        (["--hf-overrides.a.b=c"], [("--hf-overrides.a.b", "c")]),
+        (["--api-key", "a", "b"], [("--api-key", "a", "b")]),
+    ],
+)
+def test_by_the_catalogue_of_vllm(words: list[str], flags: list[object]) -> None:
+    assert with_catalogue(words, VLLM, VLLM_FLAGS) == flags
+
+
+def test_the_catalogue_says_which_uses_add_up() -> None:
+    grammar = Grammar(source=VLLM.source)
+    read = parse_words(["--middleware", "a", "--middleware", "b"], grammar, VLLM_FLAGS)
+    counting, overridden = last_uses(read.flags, grammar, VLLM_FLAGS)
+    assert [flag.values for flag in counting] == [("a",), ("b",)]
+    assert overridden == ()
+
+
+def test_opposites_of_switches() -> None:
+    option = load_catalogue("vllm", "0.33.0").find("enable-lora")
+    assert option is not None
+    off = {name: is_negative(option, name) for name in option.names}
+    assert off == {"--enable-lora": False, "--no-enable-lora": True, "--disable-lora": True}
+    disabling = load_catalogue("vllm", "0.33.0").find("disable-custom-all-reduce")
+    assert disabling is not None
+    assert is_negative(disabling, "--enable-custom-all-reduce")
+    assert not is_negative(disabling, "--disable-custom-all-reduce")

@@ -18,10 +18,14 @@ IDS = {
     "cpu",
     "disk",
     "draft",
+    "driver",
     "engine",
+    "engine_packages",
     "gpu_holders",
     "gpus",
     "interpreters",
+    "iommu",
+    "limits",
     "listeners",
     "memory",
     "model",
@@ -29,6 +33,8 @@ IDS = {
     "reach",
     "service_manager",
     "service_sandbox",
+    "shm",
+    "topology",
 }
 
 

@@ -25,7 +25,8 @@ from stoker.commands.resolve import UNPRIVILEGED_USER, resolve
 from stoker.commands.supervising import using_wanted
 from stoker.commands.world import World
 from stoker.errors import HostError, UsageError
-from stoker.knowledge.engines import engine_kinds, load_engine_table
+from stoker.knowledge.engines import engine_kinds
+from stoker.knowledge.releases import load_table_for
 from stoker.model.document import parse_document
 from stoker.model.engine_table import EngineTable
 from stoker.model.facts import Plain
@@ -62,9 +63,9 @@ class Compared:
     read_text: ReadText
 
 
-def find_table(kind: str) -> EngineTable | None:
-    """The table of an engine, None for one that was recognised and that nobody described."""
-    return load_engine_table(kind) if kind in engine_kinds() else None
+def find_table(kind: str, version: str | None = None) -> EngineTable | None:
+    """The table of an engine's release, None for one that was recognised and nobody described."""
+    return load_table_for(kind, version) if kind in engine_kinds() else None
 
 
 def find_side(world: World, words: str) -> Compared:
@@ -134,7 +135,7 @@ def user_of(world: World, deployment: Mapping[str, Plain]) -> str:
 
 def _reasons(launch: Launch) -> dict[str, str]:
     """Why Stoker sets what nobody asked for, by the names that are compared."""
-    table = find_table(launch.engine)
+    table = find_table(launch.engine, launch.engine_build)
     reasons = {}
     for setting in (each for each in launch.settings if each.origin is not Origin.USER):
         option = table.catalogue.find(setting.name) if table and setting.kind == "flag" else None

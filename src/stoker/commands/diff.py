@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stoker.commands.compared import Compared, find_side, find_table
+from stoker.commands.engine_flags import find_version
 from stoker.commands.world import World
 from stoker.knowledge.variables import load_variables
 from stoker.model.comparison import Comparison, Side
+from stoker.model.engine_table import EngineTable
 from stoker.planning.compare import compare_sides
 from stoker.planning.sides import build_side, find_program, find_server
+from stoker.ports import ReadableHost
 
 
 def diff_sides(world: World, a: str, b: str, *, compares_all: bool = False) -> Comparison:
@@ -19,13 +22,16 @@ def diff_sides(world: World, a: str, b: str, *, compares_all: bool = False) -> C
     """
     one, other = find_side(world, a), find_side(world, b)
     one, other = _told_by(one, other), _told_by(other, one)
-    return compare(one, other, compares_all=compares_all)
+    return compare(world.host, one, other, compares_all=compares_all)
 
 
-def compare(one: Compared, other: Compared, *, compares_all: bool = False) -> Comparison:
-    """Compare two starts that were read already."""
-    a, b = _side(one), _side(other)
-    table = find_table(a.kind) if a.kind == b.kind else None
+def compare(
+    host: ReadableHost, one: Compared, other: Compared, *, compares_all: bool = False
+) -> Comparison:
+    """Compare two starts that were read already. Defaults of two releases are not compared."""
+    tables = [_table_of(host, each) for each in (one, other)]
+    a, b = _side(one, tables[0]), _side(other, tables[1])
+    table = tables[0] if tables[0] == tables[1] else None
     return compare_sides(
         a,
         b,
@@ -43,6 +49,10 @@ def _told_by(one: Compared, other: Compared) -> Compared:
     return replace(one, start=replace(one.start, kind=kind))
 
 
-def _side(compared: Compared) -> Side:
-    table = find_table(find_server(compared.start).kind)
+def _table_of(host: ReadableHost, compared: Compared) -> EngineTable | None:
+    kind = find_server(compared.start).kind
+    return find_table(kind, find_version(host, kind, compared.start.argv)) if kind else None
+
+
+def _side(compared: Compared, table: EngineTable | None) -> Side:
     return build_side(compared.start, table, load_variables(), compared.read_text)

@@ -21,7 +21,9 @@ from stoker.model.finding import Source
 
 _NEAR_ENOUGH = 0.6
 #: What follows the numbers of a release that was published again: ``0.5.8.post1``.
-_POST = re.compile(r"\.post(\d+)$")
+_POST = re.compile(r"\.post(\d+)\b")
+#: What follows the numbers of a release that is still to come: ``0.5.10.dev12+gabcdef``.
+_BEFORE = re.compile(r"\.dev\d+\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +108,11 @@ class Lifetimes:
     def release_of(self, version: str) -> str | None:
         """The release that describes a version best: itself, or the newest one before it.
 
-        None for a version that is older than all of them, or that has no numbers.
+        None for a version that is older than all of them, or that has no numbers. What a builder
+        adds (``+cu130``) does not count, and a version in the making stands before its release.
         """
-        if version in self.releases:
-            return version
+        if (public := public_version(version)) in self.releases:
+            return public
         if parse_version(version) is None:
             return None
         before = [each for each in self.releases if _order(each) <= _order(version)]
@@ -119,6 +122,11 @@ class Lifetimes:
         spellings = dict.fromkeys((name, name.replace("_", "-")))
         wanted = [f"{dashes}{each}" for each in spellings for dashes in ("", "-", "--")]
         return next((each for each in wanted if each in self.flags), None)
+
+
+def public_version(version: str) -> str:
+    """A version without what its builder added: ``0.32.0`` of ``0.32.0+cpu``."""
+    return version.partition("+")[0]
 
 
 def lifetime_kinds() -> tuple[str, ...]:
@@ -146,4 +154,8 @@ def order_releases(releases: Iterable[str]) -> tuple[str, ...]:
 
 def _order(release: str) -> tuple[Version, int]:
     post = _POST.search(release)
-    return parse_version(release) or (), int(post[1]) if post else 0
+    place = int(post[1]) if post else -1 if _BEFORE.search(release) else 0
+    numbers = list(parse_version(release) or ())
+    while numbers and not numbers[-1]:
+        numbers.pop()  # 0.32 is 0.32.0
+    return tuple(numbers), place

@@ -18,8 +18,12 @@ from stoker.model.engine_table import FlagCatalogue, Option
 #: What looks like a flag and is a number: a value.
 _NUMBER = re.compile(r"-\.?\d")
 _PLAIN_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
+#: argparse's words for a flag that takes any number of values in one use.
+_SEVERAL = ("*", "+")
 #: How a help text says what a bare flag is by itself.
 _SWITCHED = {"enabled": "on", "true": "on", "disabled": "off", "false": "off"}
+#: How the names of a switch begin, and those of its opposite.
+_SWITCH_WORDS = (("enable-", "disable-"), ("disable-", "enable-"))
 #: Words by which a help text describes the absence of a value.
 _DESCRIPTIONS = frozenset({"unused", "none", "disabled", "enabled", "default"})
 
@@ -67,27 +71,34 @@ def add_variables(
     """
     written = {flag.name for flag in flags}
     options = catalogue.options if catalogue else ()
+    added = _added(grammar, catalogue)
     found = (
         _flag_of_variable(option, env[option.env], grammar)
         for option in options
         if option.env is not None and option.env in env
     )
-    kept = [flag for flag in found if flag.name not in written or flag.name in grammar.repeatable]
+    kept = [flag for flag in found if flag.name not in written or flag.name in added]
     return (*kept, *flags)
 
 
-def last_uses(flags: Iterable[Flag], grammar: Grammar) -> tuple[tuple[Flag, ...], tuple[Flag, ...]]:
+def last_uses(
+    flags: Iterable[Flag], grammar: Grammar, catalogue: FlagCatalogue | None = None
+) -> tuple[tuple[Flag, ...], tuple[Flag, ...]]:
     """The uses that count, in their order, and those that a later one overrides."""
-    listed = list(flags)
+    listed, added = list(flags), _added(grammar, catalogue)
     last = {flag.name: place for place, flag in enumerate(listed)}
-    counts = [
-        place == last[flag.name] or flag.name in grammar.repeatable
-        for place, flag in enumerate(listed)
-    ]
+    counts = [place == last[flag.name] or flag.name in added for place, flag in enumerate(listed)]
     return (
         tuple(flag for flag, does in zip(listed, counts, strict=True) if does),
         tuple(flag for flag, does in zip(listed, counts, strict=True) if not does),
     )
+
+
+def _added(grammar: Grammar, catalogue: FlagCatalogue | None) -> frozenset[str]:
+    """The names of flags of which every use counts: by the grammar, and as the parser says."""
+    options = catalogue.options if catalogue else ()
+    told = (own_name(option) for option in options if option.repeatable)
+    return frozenset(grammar.repeatable).union(told)
 
 
 def anchor(path: str, directory: str) -> str:
@@ -105,14 +116,29 @@ def own_name(option: Option) -> str:
 def is_negative(option: Option, spelled: str) -> bool:
     """Whether a spelling of a bare option switches it off.
 
-    The catalogue lists the spellings that switch off behind those that switch on, and at least
-    one of them begins with ``--no-``.
+    The catalogue lists the spellings that switch off behind those that switch on. Where it has
+    the type from a parser of Python's, they are the opposite of a name before them; elsewhere at
+    least one of them begins with ``--no-``.
     """
     names = option.names
+    if option.type:
+        before = names[: names.index(spelled)] if spelled in names else ()
+        return any(spelled in _opposites(name) for name in before)
     on = [name for name in names if name.startswith("--") and not name.startswith("--no-")]
     if option.argument is not None or not on or not any(n.startswith("--no-") for n in names):
         return False
     return spelled in names[names.index(on[-1]) + 1 :]
+
+
+def _opposites(name: str) -> tuple[str, ...]:
+    """The names that switch off what a name switches on."""
+    word = name.removeprefix("--")
+    swapped = (
+        f"--{other}{word.removeprefix(prefix)}"
+        for prefix, other in _SWITCH_WORDS
+        if word.startswith(prefix)
+    )
+    return (f"--no-{word}", *swapped) if name.startswith("--") else ()
 
 
 def known_default(option: Option) -> str | None:
@@ -135,22 +161,48 @@ def _read_flag(
     words: Sequence[str], grammar: Grammar, catalogue: FlagCatalogue | None
 ) -> tuple[Flag | None, int]:
     """The flag that the first word begins, and how many words it takes; None for a loose word."""
-    spelled, equals, joined = words[0].partition("=")
-    if not (equals and spelled.startswith("--")):
-        spelled, equals, joined = words[0], "", ""
+    spelled, joined = _split(words[0], grammar, catalogue)
     option = _find(spelled, catalogue)
     if option is None and not _looks_like_flag(spelled):
         return None, 1
-    count = 0 if equals else _count_values(words, option, grammar, catalogue)
     name = own_name(option) if option else _dashed(spelled)
+    if option is None and catalogue and (known := _find(catalogue.complete(spelled), catalogue)):
+        option, name = known, own_name(known)
+    elif option is None and (whole := _find_whole(spelled, catalogue)):
+        option = whole  # the part keeps its own name
+    has_value = joined is not None
+    count = 0 if has_value else _count_values(words, option, grammar, catalogue)
     flag = Flag(
         name=name,
         spelled=spelled,
-        values=(joined,) if equals else tuple(words[1 : 1 + count]),
+        values=(joined,) if joined is not None else tuple(words[1 : 1 + count]),
         is_off=option is not None and is_negative(option, _dashed(spelled)),
         is_known=option is not None,
     )
     return flag, 1 + count
+
+
+def _split(word: str, grammar: Grammar, catalogue: FlagCatalogue | None) -> tuple[str, str | None]:
+    """A word as a flag and the value that sticks to it, None for no value.
+
+    ``--port=1`` is one everywhere; for argparse ``-tp=1`` and ``-O3`` are too.
+    """
+    spelled, equals, joined = word.partition("=")
+    is_python = grammar.words == "argparse" and catalogue is not None
+    if equals and (spelled.startswith("--") or (is_python and _find(spelled, catalogue))):
+        return spelled, joined
+    if is_python and catalogue and _looks_like_flag(word) and _find(word, catalogue) is None:
+        for length in range(len(word) - 1, 1, -1):
+            option = None if word.startswith("--") else _find(word[:length], catalogue)
+            if option is not None and option.argument is not None:
+                return word[:length], word[length:]
+    return word, None
+
+
+def _find_whole(spelled: str, catalogue: FlagCatalogue | None) -> Option | None:
+    """The option of which a flag with a dot in it is a part."""
+    head, dot, _ = spelled.partition(".")
+    return _find(head, catalogue) if dot and catalogue and catalogue.has_parts else None
 
 
 def _count_values(
@@ -159,13 +211,17 @@ def _count_values(
     grammar: Grammar,
     catalogue: FlagCatalogue | None,
 ) -> int:
+    """How many words behind a flag are its values."""
     if option is not None and option.argument is None:
         return 0
     if option is not None and grammar.words == "one":
         wanted = 2 if own_name(option) in grammar.two else 1
         return min(wanted, len(words) - 1)
     free = list(_until_flag(words[1:], catalogue))
-    return len(free[:1] if grammar.words == "one" else free)
+    if option is None:
+        return len(free[:1] if grammar.words == "one" else free)
+    most = int(option.nargs) if option.nargs.isdigit() else 1
+    return len(free if option.nargs in _SEVERAL else free[:most])
 
 
 def _until_flag(words: Sequence[str], catalogue: FlagCatalogue | None) -> Iterator[str]:

@@ -80,7 +80,7 @@ def read_start(start: Start, table: EngineTable | None) -> Reading:
     catalogue = table.catalogue if table else None
     line = parse_words(server.flags, grammar, catalogue)
     flags = add_variables(line.flags, start.env, grammar, catalogue)
-    counting, overridden = last_uses(flags, grammar)
+    counting, overridden = last_uses(flags, grammar, catalogue)
     return Reading(
         server=server,
         grammar=grammar,

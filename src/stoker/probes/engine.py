@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from stoker.errors import AccessDenied, HostError, NotFound
 from stoker.model.facts import Target
 from stoker.ports import Command, Probe, ReadableHost
+from stoker.probes.engine_packages import find_interpreter
 
 _TIMEOUT_SECONDS = 20.0
 _MOST_LINES = 10
 #: How setpriv ends when it could not execute the program (its manual page).
 _NOT_EXECUTED = (126, 127)
 _MOST_CHARACTERS = 2000
+_MAY_RUN = 0o111
 #: Nothing of ours: a version must not depend on it, and a home folder would be written to.
 _ENV = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -26,10 +28,14 @@ def read(host: ReadableHost, target: Target) -> Mapping[str, str]:
     if not target.command:
         raise HostError("no engine command is known yet")
     program = target.command[0]
-    if host.stat(program) is None:
+    found = host.stat(program)
+    if found is None:
         return {"state": "missing"}
-    prefix = _become(host, target.user) if target.user else ()
-    argv = (*prefix, *target.command, "--version")
+    asked = _whom_to_ask(host, target)
+    if asked != target.command and not found.mode & _MAY_RUN:
+        return {"state": "not-executable"}
+    prefix = become(host, target.user) if target.user else ()
+    argv = (*prefix, *asked, "--version")
     try:
         result = host.run(Command(argv=argv, timeout_seconds=_TIMEOUT_SECONDS, env=_ENV))
     except (AccessDenied, NotFound):
@@ -47,7 +53,19 @@ def read(host: ReadableHost, target: Target) -> Mapping[str, str]:
     }
 
 
-def _become(host: ReadableHost, user: str) -> tuple[str, ...]:
+def _whom_to_ask(host: ReadableHost, target: Target) -> tuple[str, ...]:
+    """The program itself; of a Python script its interpreter.
+
+    A script would import the whole engine to tell a version that its distribution tells at once.
+    """
+    try:
+        interpreter = find_interpreter(host, target.command[0])
+    except HostError:
+        interpreter = None
+    return target.command if interpreter is None else (interpreter,)
+
+
+def become(host: ReadableHost, user: str) -> tuple[str, ...]:
     """What makes a command run as the service's user: root executes no engine for a question.
 
     Raises HostError where there is no such user or no means.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from stoker.knowledge.lifetimes import public_version
 from stoker.model.deployment import Deployment
 from stoker.model.engine_table import EngineTable
 from stoker.model.facts import Facts, Plain
@@ -46,6 +47,12 @@ class Case:
     def is_embedded(self) -> bool:
         """Whether the engine is the build that Stoker installs."""
         return self.deployment.engine.environment == EMBEDDED
+
+    @property
+    def is_known_build(self) -> bool:
+        """Whether the flags are those of the very build that will run."""
+        build, known = self.launch.engine_build, self.table.catalogue.build
+        return public_version(build) == public_version(known)
 
     @property
     def wants_gpus(self) -> bool:

@@ -37,7 +37,7 @@ def _written(case: Case, key: str) -> Iterator[tuple[str, str]]:
         return
     engine = case.deployment.engine
     for name, value in engine.settings.items():
-        if case.table.catalogue.find(name) is option:
+        if case.table.catalogue.find_written(name) is option:
             yield f"engine.settings.{name}", _word(value)
     if option.env is not None and option.env in engine.env:
         yield f"engine.env.{option.env}", engine.env[option.env]
