@@ -182,6 +182,9 @@ deployments: st.SearchStrategy[Deployment] = st.fixed_dictionaries(
     optional={
         "draft": st.none() | references,
         "gpus": gpus,
+        "recipe": st.sampled_from(
+            ("auto", "none", "auto+speculation", "vllm:org/name/default/h200/single_node_tp+a+b")
+        ),
         "serve": serves,
         "contract": contracts,
         "goals": st.lists(goals, max_size=3),

@@ -41,12 +41,18 @@ _SECRET_WORDS = frozenset(
     {"key", "keys", "token", "secret", "secrets", "password", "passwords", "credentials"}
 )
 _POINTER_WORDS = frozenset({"file", "files", "path", "paths", "folder", "dir", "id", "ids"})
+#: Engines count tokens: in a flag the word is a secret at the end alone, and not behind these.
+_COUNTED_WORD = "token"
+_COUNTING_WORDS = frozenset({"per", "first"})
 
 
 def is_secret_name(name: str) -> bool:
     """Whether a flag or variable of this name carries a secret, as far as its words tell."""
     words = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
-    return bool(words) and words[-1] not in _POINTER_WORDS and not _SECRET_WORDS.isdisjoint(words)
+    found = _SECRET_WORDS.intersection(words)
+    if found == {_COUNTED_WORD} and name.islower():
+        return words[-1] == _COUNTED_WORD and _COUNTING_WORDS.isdisjoint(words[-2:-1])
+    return bool(found) and words[-1] not in _POINTER_WORDS
 
 
 def refusal(message: str, hint: str = "") -> PydanticCustomError:
@@ -414,6 +420,19 @@ class Deployment(Part):
     engine: Engine = Field(description="Which engine serves the model, and what is set explicitly")
     gpus: Gpus = Field(
         default="all", description="all, none, how many, or a list of indexes or UUIDs"
+    )
+    recipe: Annotated[
+        str,
+        _text(
+            r"^(none|(auto|[a-z0-9]+:[^\s+]+)(\+[A-Za-z0-9_.-]+)*)$",
+            "must be auto, none or a recipe's id (`stoker recipes show MODEL`)",
+        ),
+    ] = Field(
+        default="auto",
+        max_length=400,
+        description="Settings that a public collection has for the model on such GPUs; auto: of "
+        "the recipe that fits in all, none: no recipe, or the id of one. +FEATURE behind it adds "
+        "an optional part",
     )
     serve: Annotated[
         Serve, BeforeValidator(_empty_mapping, json_schema_input_type=Serve | None)

@@ -55,6 +55,17 @@ def facts_path(folders: Folders) -> str:
     return posixpath.join(folders.state, "facts.json")
 
 
+def engine_flags_path(folders: Folders, kind: str, place: str) -> str:
+    """The flags that an installed engine's own parser told (``engine-flags/1``)."""
+    return posixpath.join(folders.state, "engine-flags", f"{kind}-{place}.json")
+
+
+def recipes_folder(folders: Folders) -> str:
+    """The collections of recipes that were read: a list (``recipe-collection/1``) and a folder
+    of documents (``recipe-file/1``) each."""
+    return posixpath.join(folders.state, "recipes")
+
+
 def runs_folder(folders: Folders) -> str:
     """One folder for each run: its plan, journal and before-images."""
     return posixpath.join(folders.state, "runs")
