@@ -44,6 +44,7 @@ GGUF: Mapping[str, Any] = {
     "key_length": None,
     "value_length": None,
     "sliding_window": None,
+    "has_chat_template": True,
 }
 
 #: Every probe's value on a healthy host of two cores without GPUs.
@@ -62,7 +63,41 @@ HEALTHY: Mapping[str, Any] = {
         }
     },
     "gpus": {"gpus": []},
+    "pci": [],
+    "driver": {"version": None, "flavour": None},
+    "iommu": {
+        "is_on": False,
+        "option": None,
+        "is_guest": False,
+        "gpus": [],
+        "translates": False,
+        "redirects": False,
+        "reason": None,
+    },
+    "topology": {
+        "gpus": [],
+        "pairs": [],
+        "links": None,
+        "can_peer": None,
+        "way": None,
+        "has_switch": False,
+    },
+    "shm": {"size_bytes": 12 * GIB, "free_bytes": 12 * GIB, "is_own": True},
+    "limits": {"memory_lock_bytes": None, "open_files": 1048576, "ptrace_scope": 0},
     "listeners": {"listeners": []},
+    "recipe": {
+        "wish": "auto",
+        "id": None,
+        "status": None,
+        "says": None,
+        "reasons": [],
+        "doubts": [],
+        "near": [],
+        "consent": [],
+        "withheld": [],
+        "notes": [],
+        "settings": 0,
+    },
     "model": GGUF,
     "reach": {
         "user": "nobody",
@@ -79,6 +114,16 @@ HEALTHY: Mapping[str, Any] = {
         ]
     },
     "engine": {"state": "answered", "version_text": "version: 11549", "exit_status": 0},
+    "engine_flags": {
+        "authority": "release",
+        "version": "b11549",
+        "release": "b11549",
+        "is_exact": True,
+        "reason": "",
+        "count": 252,
+        "seconds": None,
+        "difference": "",
+    },
     "service_sandbox": {
         "layers": {"mount": "works", "limit": "works"},
         "statuses": {},

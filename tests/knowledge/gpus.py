@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 from stoker.model.facts import Facts
@@ -51,6 +52,30 @@ def opener(pid: int, *addresses: str) -> dict[str, Any]:
     return {**row, "gpus": list(addresses), "is_mapped_only": False}
 
 
+def topology_of(*gpus: Any, **changes: Any) -> dict[str, Any]:
+    """How these GPUs are joined, as the topology probe tells it: by PCIe, below one processor.
+
+    ``changes`` are keys of every pair.
+    """
+    indices = [each["index"] for each in gpus]
+    pair = {"way": "numa-node", "nvlink": False, "can_peer": True, "refusal": None, **changes}
+    alone = {
+        "numa_node": 0,
+        "nvlink_count": None,
+        "has_switch": None,
+        "fabric": None,
+        "is_persistent": True,
+        "is_divided": False,
+        "virtualization": "none",
+    }
+    return {
+        "gpus": [
+            {"index": each["index"], "pci_bus_id": each.get("pci_bus_id"), **alone} for each in gpus
+        ],
+        "pairs": [{"gpus": list(both), **pair} for both in combinations(indices, 2)],
+    }
+
+
 def facts_with(*gpus: Any, holders: Any = (), size: int = 10 * GIB, **changes: Any) -> Facts:
     """A host with these GPUs, and a model of this size."""
     probes = {
@@ -59,6 +84,7 @@ def facts_with(*gpus: Any, holders: Any = (), size: int = 10 * GIB, **changes: A
         "pci": [
             {"address": each["pci_bus_id"], "vendor": "0x10de", "driver": "nvidia"} for each in gpus
         ],
+        "topology": topology_of(*gpus),
         "model": {**GGUF, "size_bytes": size},
     }
     return make_facts(**{**probes, **changes})

@@ -19,7 +19,10 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from stoker import __version__
-from stoker.cli import takeover
+from stoker.cli import engine as engine_verbs
+from stoker.cli import model as model_verbs
+from stoker.cli import recipe_import, resolved, takeover
+from stoker.cli import recipes as recipe_verbs
 from stoker.cli.exit import ExitCode
 from stoker.errors import StokerError, UsageError
 
@@ -471,3 +474,8 @@ def _print_done(done: Converged, text: str, *, as_json: bool) -> None:
 
 
 takeover.register(app)
+engine_verbs.register(app)
+model_verbs.register(app)
+resolved.register(app)
+recipe_verbs.register(app)
+recipe_import.register(recipe_verbs.recipes)

@@ -192,7 +192,7 @@ def _write_all(world: World, recipes: list[Recipe], *, name: str, now_seconds: f
     for count, recipe in enumerate(recipes):
         document = f"{count:04d}-{sha256(recipe.id.encode()).hexdigest()[:12]}.json"
         made = RecipeFile(file=recipe.source.where, recipes=(recipe,))
-        write_recipes(world.host, world.folders, folder, document, made)
+        write_recipes(world.host, world.folders, made, folder=folder, document=document)
         entries.append(
             RecipeEntry(
                 file=recipe.source.where,

@@ -12,9 +12,12 @@ from dataclasses import dataclass, replace
 
 from stoker import __version__
 from stoker.builds.environment import environment_path, executable_in, plan_environment
+from stoker.commands.engine_flags import fit_engine
 from stoker.commands.guarding import (
     guard_recipe,
 )
+from stoker.commands.model_card import note_card
+from stoker.commands.recipes import choose_recipe
 from stoker.commands.secret_files import check_secret_files
 from stoker.commands.trust import check_data_folders
 from stoker.commands.world import World
@@ -48,7 +51,7 @@ UNPRIVILEGED_USER = "nobody"
 #: The build of an engine that Stoker did not install.
 UNKNOWN_BUILD = "unknown"
 #: Probes that look at what a deployment names; without one they have nothing to look at.
-OF_A_DEPLOYMENT = frozenset({"draft", "engine", "model", "reach"})
+OF_A_DEPLOYMENT = frozenset({"draft", "engine", "engine_packages", "model", "reach"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +90,11 @@ def resolve(world: World, source: str, origin: str) -> Resolved:
         preparations=preparations,
         uses_gpus=may_use_gpus(deployment, table),
     )
-    launch = resolve_launch(deployment, facts, table, place)
+    fitted = fit_engine(world, deployment, place, facts, user=user)
+    table, place, facts = fitted.table, fitted.place, fitted.facts
+    recipe = choose_recipe(world, deployment, facts, table, place=place)
+    facts = note_card(world, recipe.noted(facts), deployment=deployment, table=table, place=place)
+    launch = resolve_launch(deployment, facts, table, place, proposed=recipe.settings)
     return Resolved(
         deployment=deployment,
         source=source,
@@ -98,6 +105,7 @@ def resolve(world: World, source: str, origin: str) -> Resolved:
         user=user,
         model=_identity(world, deployment, facts),
         preparations=preparations,
+        proposed=recipe.settings,
     )
 
 

@@ -28,9 +28,10 @@ class Setting:
     """One flag or variable of the engine, its value and why it has it.
 
     ``value`` None means a bare flag without argument; ``more`` are the further words of a flag
-    that takes several. ``kind`` is ``flag`` or ``env``. ``rule`` is
-    the id of the rule, or of the recipe, that chose it; empty where none did. ``instead_of`` are
-    the other values that somebody would have chosen, the one of the highest origin first.
+    that takes several. ``kind`` is ``flag``, ``positional`` (a value without its flag) or
+    ``env``. ``rule`` is the id of the rule, or of the recipe, that chose it; empty where none did.
+    ``instead_of`` are the other values that somebody would have chosen, the one of the highest
+    origin first.
     """
 
     name: str

@@ -18,6 +18,7 @@ file raises. What stands where in a config.json is data (``data/model_types.toml
 ``has_linear_attention`` ...    see :mod:`stoker.knowledge.derived.layouts`
 ``heads``, ``kv_heads``         of attention; ``head_width``, ``value_width`` of one of them
 ``latent_width``, ``rope_width`` of the latent attention (MLA), None without
+``linear_key_heads`` ...        and ``linear_value_heads`` of linear attention, None without
 ``hidden_width``                with ``intermediate_width`` of the dense layers
 ``is_moe``, ``experts`` ...     ``experts_per_token``, ``expert_width``, ``shared_experts``,
                                 ``shared_expert_width`` (of all shared ones together); None
@@ -79,6 +80,14 @@ _MAIN = (
     "hidden_width",
     "quantization",
     "context_tokens",
+)
+#: Parts about heads that not every model has.
+_MAYBE_HEADS = (
+    "value_width",
+    "latent_width",
+    "rope_width",
+    "linear_key_heads",
+    "linear_value_heads",
 )
 _SHAPE = (
     "layers",
@@ -192,9 +201,7 @@ def _describe_heads(view: ConfigView, shape: Mapping[str, Plain]) -> dict[str, P
         "heads": None if has_none else shape["heads"],
         "kv_heads": None if has_none else kv_heads,
         "head_width": None if has_none else _head_width(view, shape),
-        "value_width": view.count("value_width") if view.names_any("value_width") else None,
-        "latent_width": view.count("latent_width") if view.names_any("latent_width") else None,
-        "rope_width": view.count("rope_width") if view.names_any("rope_width") else None,
+        **{part: view.count(part) if view.names_any(part) else None for part in _MAYBE_HEADS},
     }
 
 

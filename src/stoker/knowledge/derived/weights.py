@@ -18,9 +18,8 @@ _FINE: Mapping[str, Plain] = {"is_missing": False, "is_truncated": False, "is_wr
 def weights_paths(case: Case) -> dict[str, str]:
     """Where the weights lie by the probe that looks at them: ``model``, maybe ``draft``."""
     rows = {"model": "model_path", "draft": "draft_path"}
-    flags = {probe: case.table.settings[row].flag for probe, row in rows.items()}
-    values = {setting.name: setting.value for setting in case.launch.settings}
-    found = {probe: values.get(flag) for probe, flag in flags.items()}
+    settings = case.launch.settings
+    found = {probe: case.table.settings[row].find_in(settings) for probe, row in rows.items()}
     return {probe: path for probe, path in found.items() if path}
 
 
