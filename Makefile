@@ -22,7 +22,7 @@ require-interpreter = $(if $(filter /%,$(firstword $(interpreter))),,$(error $(i
 
 .PHONY: help
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 .PHONY: up
 up: venv ## serve the small example model and verify it; PORT=8001 chooses the port
@@ -46,6 +46,27 @@ lint: dev ## style, types and the import contracts
 .PHONY: bench
 bench: dev ## measure start-up, planning, memory and size, as a table
 	@.venv/bin/python benchmarks/run.py $(ARGS)
+
+.PHONY: test-engines
+test-engines: dev ## real SGLang and vLLM on a processor, built outside .venv (5 GB, some minutes)
+	.venv/bin/python scripts/build_engines.py
+	STOKER_ENGINES=.cache/engines .venv/bin/python -m pytest tests/engines_real $(ARGS)
+
+.PHONY: recipes-report
+recipes-report: dev ## does Stoker agree with the public recipes that STOKER_RECIPES holds?
+	@.venv/bin/python -m stoker.evaluate.recipes $(ARGS)
+
+.PHONY: parsers-report
+parsers-report: dev ## the parsers that our families choose, against those of the public recipes
+	@.venv/bin/python -m stoker.evaluate.parsers $(ARGS)
+
+.PHONY: flags-report
+flags-report: dev ## every flag that Stoker may write, fed to the parsers of the releases at hand
+	@.venv/bin/python -m stoker.evaluate.flags $(ARGS)
+
+.PHONY: logs-report
+logs-report: dev ## what is read from recorded logs, against the servers' own answers
+	@.venv/bin/python -m stoker.evaluate.logs $(ARGS)
 
 .PHONY: venv
 venv: .venv/.runtime ## make .venv with Stoker in it

@@ -85,6 +85,7 @@ HEALTHY: Mapping[str, Any] = {
     "shm": {"size_bytes": 12 * GIB, "free_bytes": 12 * GIB, "is_own": True},
     "limits": {"memory_lock_bytes": None, "open_files": 1048576, "ptrace_scope": 0},
     "listeners": {"listeners": []},
+    "card": {"unmet": [], "unknown": []},
     "recipe": {
         "wish": "auto",
         "id": None,

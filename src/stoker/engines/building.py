@@ -6,6 +6,7 @@ flag and no policy; touches nothing.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -26,6 +27,9 @@ from stoker.model.engine_table import EngineTable, Place, SettingRow, parse_entr
 from stoker.model.facts import Plain
 from stoker.model.launch import Launch, Origin, Readiness, SecretFile, Setting
 from stoker.model.units import canonical_json
+
+#: Where programs lie on Debian and its kin (environ(7), the default of login(1) for root).
+_USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def build(
@@ -73,6 +77,11 @@ def choose_common(deployment: Deployment, place: Place) -> dict[str, Choice]:
         **choose_serving(deployment),
         **_choose_gpus(deployment),
     }
+
+
+def choose_search_path(place: Place) -> dict[str, Choice]:
+    """The engine's own programs first: it starts compilers and tools that lie beside it."""
+    return {"search_path": Choice(value=f"{posixpath.dirname(place.command)}:{_USUAL_PATH}")}
 
 
 def choose_draft(place: Place, *beside: str) -> dict[str, Choice]:

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stoker.engines.building import build, choose_common, choose_draft, choose_room, copy_key
+from stoker.engines.building import (
+    build,
+    choose_common,
+    choose_draft,
+    choose_room,
+    choose_search_path,
+    copy_key,
+)
 from stoker.engines.settings import Choice
 from stoker.model.deployment import Deployment
 from stoker.model.engine_table import EngineTable, Place
@@ -36,6 +43,7 @@ def build_launch(
         place,
         choices={
             **choose_common(deployment, place),
+            **choose_search_path(place),
             **choose_room(deployment.serve),
             **choose_draft(place),
             **_choose_key(place),

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stoker.engines.building import build, choose_common, choose_draft, choose_room, copy_key
+from stoker.engines.building import (
+    build,
+    choose_common,
+    choose_draft,
+    choose_room,
+    choose_search_path,
+    copy_key,
+)
 from stoker.model.deployment import Deployment
 from stoker.model.engine_table import EngineTable, Place
 from stoker.model.facts import Facts
@@ -35,6 +42,7 @@ def build_launch(
         place,
         choices={
             **choose_common(deployment, place),
+            **choose_search_path(place),
             **choose_room(deployment.serve),
             # The engine refuses a draft model without the number of its tokens.
             **choose_draft(place, "draft_tokens"),

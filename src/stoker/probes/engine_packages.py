@@ -88,7 +88,7 @@ def _find_folders(host: ReadableHost, interpreter: str) -> tuple[str, list[str]]
         settings = read_if_any(host, f"{place}/pyvenv.cfg")
         if settings is not None:
             return place, list(_venv_folders(host, place, _parse_settings(settings)))
-    real = _follow(host, interpreter)
+    real = follow_links(host, interpreter)
     prefix = posixpath.dirname(posixpath.dirname(real))
     numbered = _NUMBERED.fullmatch(posixpath.basename(real))
     return prefix, list(_prefix_folders(host, prefix, numbered[1] if numbered else ""))
@@ -125,7 +125,8 @@ def _is_version(name: str, version: str) -> bool:
     return numbered is not None and (not version or numbered[1] == version)
 
 
-def _follow(host: ReadableHost, path: str) -> str:
+def follow_links(host: ReadableHost, path: str) -> str:
+    """Where a path leads by links of its last part, of which so many are followed at most."""
     for _ in range(_MOST_LINKS):
         link = read_link_if_any(host, path)
         if link is None:

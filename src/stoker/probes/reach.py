@@ -9,6 +9,7 @@ from typing import Any
 from stoker.errors import HostError
 from stoker.model.facts import Target
 from stoker.ports import Command, Probe, ReadableHost
+from stoker.probes.engine_packages import find_interpreter, follow_links
 from stoker.probes.paths import closed_folder, read_modes
 from stoker.probes.reading import read_if_any
 
@@ -25,7 +26,24 @@ def read(host: ReadableHost, target: Target) -> Mapping[str, str]:
         "user": target.user,
         "entry": _find_entry(host, target.user),
         "folders": json.dumps(folders),
+        "programs": json.dumps({path: read_modes(host, path) for path in _programs(host, target)}),
     }
+
+
+def _programs(host: ReadableHost, target: Target) -> list[str]:
+    """Where the engine's command and its interpreter really lie, behind links and first lines.
+
+    A virtual environment anywhere often has its Python in somebody's home folder.
+    """
+    if not target.command:
+        return []
+    program = target.command[0]
+    try:
+        interpreter = find_interpreter(host, program)
+        found = [follow_links(host, path) for path in (program, interpreter) if path]
+    except HostError:
+        return []  # what cannot be looked at is told by the engine's own probe
+    return list(dict.fromkeys(found))
 
 
 def _find_entry(host: ReadableHost, user: str) -> str:
@@ -42,17 +60,22 @@ def _find_entry(host: ReadableHost, user: str) -> str:
 def parse(raw: Mapping[str, str]) -> dict[str, Any]:
     """``folders``: by path ``reachable`` and, if not, ``closed_at``, the folder in the way.
 
-    A folder that does not exist yet is reachable if what exists of its path lets others in.
+    ``programs``: likewise the files that the engine's command leads to. A folder that does not
+    exist yet is reachable if what exists of its path lets others in.
     """
     user = raw["user"]
-    folders: dict[str, Any] = json.loads(raw["folders"])
-    closed = {path: closed_folder(path, modes, user) for path, modes in folders.items()}
     return {
         "user": user,
         "exists": raw["entry"].startswith(f"{user}:"),
-        "folders": {
-            path: {"reachable": place is None, "closed_at": place} for path, place in closed.items()
-        },
+        "folders": _judge(json.loads(raw["folders"]), user),
+        "programs": _judge(json.loads(raw.get("programs", "{}")), user),
+    }
+
+
+def _judge(ways: Mapping[str, Any], user: str) -> dict[str, Any]:
+    closed = {path: closed_folder(path, modes, user) for path, modes in ways.items()}
+    return {
+        path: {"reachable": place is None, "closed_at": place} for path, place in closed.items()
     }
 
 

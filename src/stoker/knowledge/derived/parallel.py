@@ -281,7 +281,7 @@ def _compare(divider: Divider, count: int | Unknown | None, fewest: Plain) -> di
     if not isinstance(count, int) or ranks is None:
         unknown = count if isinstance(count, Unknown) else None
         parts = ("idle", "copies", "is_too_many", "is_idle", "would_do")
-        return {**said, **(dict.fromkeys(parts, unknown) if unknown else {})}
+        return {**said, **({} if unknown is None else dict.fromkeys(parts, unknown))}
     one = max(1, asked * divider.sizes.pipeline)
     would_do = isinstance(fewest, int) and 2 * fewest <= asked
     return {

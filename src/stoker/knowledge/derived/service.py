@@ -31,7 +31,7 @@ def derive_user(case: Case) -> dict[str, Plain]:
     return {
         **known,
         "is_missing": reach["exists"] is False,
-        "closed": _closed(case, reach["folders"]),
+        "closed": _closed(case, reach["folders"], reach.get("programs", {})),
         "lacks_python": _lacks_python(case),
     }
 
@@ -73,7 +73,9 @@ def _asked(gpus: str | int | Sequence[int | str]) -> str:
     return f"{'the GPU' if len(gpus) == 1 else 'the GPUs'} {', '.join(str(gpu) for gpu in gpus)}"
 
 
-def _closed(case: Case, folders: Mapping[str, Plain]) -> list[str] | Unknown:
+def _closed(
+    case: Case, folders: Mapping[str, Plain], programs: Mapping[str, Plain]
+) -> list[str] | Unknown:
     """What the service needs and its user does not reach, with the folder that is in the way."""
     secrets = [secret.path for secret in case.launch.secrets]
     needed = [case.launch.argv[0], *weights_paths(case).values(), *secrets]
@@ -82,6 +84,7 @@ def _closed(case: Case, folders: Mapping[str, Plain]) -> list[str] | Unknown:
         if folder is None:
             return Unknown(reason=f"nobody looked at the way to {path}")
     ways = {path: folders[folder] for path, folder in holding.items() if folder is not None}
+    ways.update(programs)
     return [
         f"{path} (closed at {way['closed_at']})"
         for path, way in ways.items()
