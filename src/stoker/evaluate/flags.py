@@ -325,7 +325,10 @@ def main(words: Sequence[str]) -> int:
     if wanted.releases:
         places = [each for each in places if f"{each.kind}-{each.build}" in wanted.releases]
     if not places:
-        parser.error(f"no release lies in {wanted.environments} or {wanted.sources}; `make test-engines` builds two")
+        parser.error(
+            f"no release lies in {wanted.environments} or {wanted.sources}; "
+            "`make test-engines` builds two"
+        )
     scores = [evaluate_place(place) for place in places]
     text = json.dumps([score.as_document() for score in scores], indent=2) if wanted.json else ""
     sys.stdout.write(text or render_scores(scores))
