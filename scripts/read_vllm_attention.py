@@ -5,8 +5,8 @@ Run by hand, with the project's own interpreter, after `scripts/fetch_flag_sourc
     python -m scripts.read_vllm_attention .cache/flag-sources/vllm/*.tar.gz
 
 Reads `supports_compute_capability`, `is_mla` and `is_sparse` of the classes as syntax and runs
-nothing. Writes `tests/recorded/vllm_attention.json`, which our own table is held against. A
-condition that asks for more than the capability is left out, as are the backends of other makers.
+nothing. Writes `tests/knowledge/recorded/vllm_attention.json`, which our own table is held against.
+A condition that asks for more than the capability is left out, as are the backends of other makers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from pathlib import Path
 from scripts.read_flags.package import Package, open_package
 from stoker.knowledge.lifetimes import order_releases
 
-_FILE = Path(__file__).resolve().parents[1] / "tests" / "recorded" / "vllm_attention.json"
+_FILE = (
+    Path(__file__).resolve().parents[1] / "tests" / "knowledge" / "recorded" / "vllm_attention.json"
+)
 _FOLDERS = ("vllm/v1/attention/backends/", "vllm/attention/backends/")
 _OTHERS = re.compile(r"rocm|aiter|xpu|cpu|/amd/|composite")
 _GPUS = ((7, 5), (8, 0), (8, 9), (9, 0), (10, 0), (10, 3), (11, 0), (12, 0), (12, 1))

@@ -11,7 +11,7 @@ It answers for a GPU that it is told of: PyTorch's questions about the device ar
 `_GPUS`, kernel packages (`flashinfer`, `sgl_kernel`, `deep_gemm`) are empty modules, and weights
 are never read. So this shows what SGLang *chooses* and *refuses before it loads*, not what works.
 One child process for each GPU, since SGLang keeps its answers. Writes
-`tests/recorded/sglang_choices/RELEASE.json`.
+`tests/knowledge/recorded/sglang_choices/RELEASE.json`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-_FOLDER = Path(__file__).resolve().parents[1] / "tests" / "recorded" / "sglang_choices"
+_FOLDER = (
+    Path(__file__).resolve().parents[1] / "tests" / "knowledge" / "recorded" / "sglang_choices"
+)
 _GPUS = {
     "8.0": "NVIDIA A100-SXM4-80GB",
     "9.0": "NVIDIA H200",

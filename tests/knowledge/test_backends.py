@@ -26,7 +26,7 @@ from stoker.knowledge.lifetimes import load_lifetimes
 from stoker.model.facts import Unknown
 from tests.knowledge.subjects import judge, make_settings, make_subject, make_tree, propose
 
-RECORDED = Path(__file__).parents[1] / "recorded" / "sglang_choices"
+RECORDED = Path(__file__).parent / "recorded" / "sglang_choices"
 CONFIGS = {
     path.stem: json.loads(path.read_text(encoding="utf-8"))
     for path in (RECORDED / "models").glob("*.json")

@@ -8,6 +8,7 @@ import pkgutil
 import types
 from collections.abc import Mapping
 from enum import Enum
+from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
@@ -48,8 +49,9 @@ def value_classes() -> list[type]:
     return found
 
 
+@cache
 def values_of(kind: type[Value]) -> st.SearchStrategy[Value]:
-    """Values of one dataclass."""
+    """Values of one dataclass, the same strategy each time: some hold values of their own kind."""
     return st.deferred(lambda: _dataclass(kind))
 
 

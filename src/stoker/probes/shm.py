@@ -10,6 +10,8 @@ from stoker.probes.cgroups import MOUNTS_PATH
 
 _PATH = "/dev/shm"
 _MEMINFO_PATH = "/proc/meminfo"
+#: Less than others read of it, so that a recording keeps what those have read.
+_MEMINFO_BYTES = 1 << 16
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -18,7 +20,7 @@ def read(host: ReadableHost, target: Target) -> Mapping[str, str]:
     return {
         "mounts": host.read_text(MOUNTS_PATH),
         "free": str(host.free_bytes(_PATH)),
-        "meminfo": host.read_text(_MEMINFO_PATH),
+        "meminfo": host.read_text(_MEMINFO_PATH, _MEMINFO_BYTES),
     }
 
 

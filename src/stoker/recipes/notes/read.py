@@ -72,8 +72,8 @@ def import_note(text: str, *, name: str, source: Source, wish: Wish) -> NoteImpo
     engine = commands[chosen - 1].engine if chosen else wish.engine or guess_kind(excerpt.loose)
     if engine is None:
         return base
-    release = wish.release or (commands[chosen - 1].release if chosen else "")
-    book = open_book(engine, release)
+    imaged = commands[chosen - 1].release if chosen else ""
+    book = open_book(engine, wish.release) if wish.release else _open_loosely(engine, imaged)
     judging = Judging(book=book, consents=wish.consents | wish.takes)
     settings = _judge_found(found[chosen - 1], judging) if chosen else ()
     loose = judge_loose(excerpt.loose, judging, wish.takes)
