@@ -20,6 +20,8 @@ from stoker.model.launch import Launch, Origin, SecretFile
 TABLE = load_engine_table("sglang")
 FACTS = Facts(host="h", stoker_version="1")
 COMMAND = "/srv/sglang/bin/python3"
+#: Every launch looks for programs beside the engine first.
+PATH = {"PATH": "/srv/sglang/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
 def make_launch(place: dict[str, str] | None = None, **changes: Any) -> Launch:
@@ -37,7 +39,7 @@ def test_the_plainest_deployment() -> None:
         *("--model-path", "/models/smol", "--served-model-name", "smol"),
         *("--host", "127.0.0.1", "--port", "30000", "--enable-metrics"),
     )
-    assert launch.env == {}
+    assert launch.env == PATH
     assert launch.secrets == ()
     assert launch.readiness.path == "/health"
 
@@ -69,7 +71,7 @@ def test_the_engine_sees_the_chosen_gpus(
     launch = make_launch(gpus=gpus)
     rest = launch.argv[launch.argv.index("30000") + 1 :]
     assert rest == (*argv, "--enable-metrics"), "how the weights are divided is for a rule to say"
-    assert launch.env == env
+    assert launch.env == {**PATH, **env}
 
 
 def test_room_and_own_settings() -> None:

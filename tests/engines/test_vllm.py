@@ -20,6 +20,8 @@ from stoker.model.launch import Launch, Origin, SecretFile, Setting
 TABLE = load_engine_table("vllm")
 FACTS = Facts(host="h", stoker_version="1")
 COMMAND = "/srv/vllm/bin/vllm"
+#: Every launch looks for programs beside the engine first.
+PATH = {"PATH": "/srv/vllm/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
 def make_launch(
@@ -44,7 +46,7 @@ def test_the_model_is_a_word_without_a_flag_and_comes_first() -> None:
         *(COMMAND, "serve", "/models/smol", "--served-model-name", "smol"),
         *("--host", "127.0.0.1", "--port", "30000"),
     )
-    assert launch.env == {}
+    assert launch.env == PATH
     assert launch.secrets == ()
     assert launch.readiness.path == "/health"
     assert TABLE.settings["model_path"].find_in(launch.settings) == "/models/smol"
@@ -71,7 +73,7 @@ def test_the_key_is_a_variable_and_never_a_word() -> None:
     ],
 )
 def test_the_engine_sees_the_chosen_gpus(gpus: object, env: dict[str, str]) -> None:
-    assert make_launch(gpus=gpus).env == env
+    assert make_launch(gpus=gpus).env == {**PATH, **env}
 
 
 def test_room_and_own_settings() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -41,7 +42,8 @@ class Launcher:
 def launcher(port: int) -> Iterator[Launcher]:
     found = Launcher(port)
     yield found
-    os.killpg(found.process.pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # a test may have ended all of it
+        os.killpg(found.process.pid, signal.SIGKILL)
     found.process.communicate()
 
 

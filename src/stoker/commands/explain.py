@@ -134,7 +134,7 @@ def _without_anybody(option: Option | None, kind: str) -> str:
     if option is None:
         return "this release of the engine does not have the flag"
     if option.default is None:
-        return "the engine chooses by itself"
+        return "the engine's flags name no default: it decides as it starts, or does without"
     return f"the engine's own default: {option.default}"
 
 

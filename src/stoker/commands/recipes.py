@@ -285,5 +285,6 @@ def argv_of(recipe: Recipe) -> tuple[str, ...]:
     table = load_engine_table(recipe.engine)
     command = posixpath.basename(table.command)
     row = table.settings.get("model_path")
-    head = (row.flag, recipe.model) if row and row.flag.startswith("-") else (recipe.model,)
+    is_flag = row is not None and row.kind == "flag"
+    head = (row.flag, recipe.model) if row and is_flag else (recipe.model,)
     return render_argv(command, recipe.settings, (*table.arguments, *head))
