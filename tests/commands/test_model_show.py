@@ -135,3 +135,11 @@ def test_the_document_is_json_with_its_schema(box: Box) -> None:
     assert document["schema"] == ShownModel.SCHEMA
     assert document["known"]["experts"] == 256
     assert document["shares"][0] == {"tensor": 1, "expert": 1, "weight_bytes": 6160}
+
+
+def test_the_card_of_the_model_is_told(box: Box) -> None:
+    card = "Requires SGLang >= 0.5.9.\n\n```\nvllm serve a/b --tensor-parallel-size 4\n```\n"
+    box.host.put("/m/Org/Name/README.md", card)
+    shown = show_model(box.world(), "/m/Org/Name")
+    assert shown.card == ("sglang >=0.5.9", "a tensor size of 4")
+    assert "card names    sglang >=0.5.9; a tensor size of 4" in render_model(shown)

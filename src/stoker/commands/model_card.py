@@ -56,12 +56,12 @@ def judge_demands(
     ours = [each for each in demands if each.engine in ("", table.kind)]
     judged = [(each, is_met(each, releases)) for each in ours]
     unmet = [
-        f"{_phrase(each)} (line {each.line}), and {releases[each.package]} is here"
+        f"{describe_demand(each)} (line {each.line}), and {releases[each.package]} is here"
         for each, met in judged
         if met is False
     ]
     unknown = [
-        f"{_phrase(each)} (line {each.line}): {met.reason}"
+        f"{describe_demand(each)} (line {each.line}): {met.reason}"
         for each, met in judged
         if isinstance(met, Unknown) and each.engine
     ]
@@ -82,7 +82,8 @@ def _releases(table: EngineTable, stack: Mapping[str, Plain]) -> dict[str, str |
     return found
 
 
-def _phrase(demand: CardRequirement) -> str:
+def describe_demand(demand: CardRequirement) -> str:
+    """A demand as a phrase: ``sglang >=0.5.9``, ``vllm with change 1234``."""
     if demand.kind == "change":
         return f"{demand.package} with change {demand.number}"
     return f"{demand.package} {demand.versions or 'built from source'}"

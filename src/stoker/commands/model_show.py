@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from stoker.commands.model_card import CARD, describe_demand
 from stoker.commands.world import World
 from stoker.errors import HostError, UsageError
 from stoker.knowledge.derived.checkpoint import describe_checkpoint
@@ -13,6 +14,8 @@ from stoker.knowledge.derived.ranks import division_of, rank_bytes
 from stoker.model.facts import Plain, Unknown
 from stoker.model.shown_model import RankShare, ShownModel
 from stoker.probes.model import parse_model, read_model
+from stoker.recipes.notes.card import parse_card
+from stoker.recipes.notes.text import MAX_BYTES
 
 #: The sizes that are shown where none is asked for; those that the heads allow.
 _USUAL_RANKS = (1, 2, 4, 8, 16)
@@ -54,7 +57,27 @@ def show_model(
         unknown={name: part.reason for name, part in parts.items() if isinstance(part, Unknown)},
         files={name: seen[name] for name in _FILES if seen.get(name) is not None},
         shares=tuple(_find_shares(seen, parts, tensor=tensor, expert=expert)),
+        card=_read_card(world, place),
     )
+
+
+def _read_card(world: World, place: str) -> tuple[str, ...]:
+    """What the card beside the files asks for; nothing where none can be read."""
+    path = posixpath.join(place, CARD)
+    try:
+        stat = world.host.stat(path)
+        if stat is None or stat.kind != "file":
+            return ()
+        card = parse_card(world.host.read_text(path, MAX_BYTES), origin=path)
+    except (HostError, UsageError) as error:
+        return (f"its card cannot be read: {error.summary}",)
+    named = [describe_demand(each) for each in card.requirements]
+    sizes = ", ".join(map(str, card.tensor_sizes))
+    tokens = ", ".join(f"{count:,}" for count in card.context_tokens)
+    named += [f"a tensor size of {sizes}"] if sizes else []
+    named += [f"{', '.join(card.precisions)} weights"] if card.precisions else []
+    named += [f"a context of {tokens} tokens"] if tokens else []
+    return tuple(named)
 
 
 def _find_snapshot(world: World, path: str) -> str:

@@ -27,7 +27,8 @@ class ShownModel:
     """``known`` are the parts of a checkpoint with a value (None: surely not there), ``unknown``
     the others with the reason. ``files``: sizes, counts and types of what lies there.
     ``is_whole`` is None where nobody can tell; ``reason`` says what is wrong, None if nothing is.
-    ``shares`` is empty where the headers could not be read, or a GPU cannot hold a part."""
+    ``shares`` is empty where the headers could not be read, or a GPU cannot hold a part. ``card``
+    are the releases, sizes and precisions that the model's card names, as phrases."""
 
     SCHEMA: ClassVar[str] = "model/1"
 
@@ -39,3 +40,4 @@ class ShownModel:
     unknown: Mapping[str, str]
     files: Mapping[str, Plain] = field(default_factory=dict)
     shares: tuple[RankShare, ...] = ()
+    card: tuple[str, ...] = ()

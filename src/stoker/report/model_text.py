@@ -36,6 +36,7 @@ def render_model(shown: ShownModel) -> str:
         ("drafts", _count(known.get("draft_layers"), "layers that draft tokens")),
         ("template", _template(known)),
         ("files", _files(shown)),
+        ("card names", "; ".join(shown.card)),
         ("beware", _beware(shown)),
     ]
     lines = [clean(shown.path), *(_line(name, text) for name, text in rows if text)]
