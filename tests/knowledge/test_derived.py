@@ -562,3 +562,17 @@ def test_gpus_that_nobody_could_count() -> None:
     assert derive_gpus(make_case(facts=facts))["lacking"] == []
     explicit = derive_gpus(make_case(make_deployment(gpus=2), facts))
     assert explicit["lacking"] == Unknown(reason="the driver does not answer")
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"ctx-size": 1, "c": 2}, ["ctx-size and c"]),
+        ({"ctx-size": 1, "ctx_size": 2}, ["ctx-size and ctx_size"]),
+        ({"ctx-size": 1, "c": False}, []),
+        ({"ctx-size": 1, "threads": 2}, []),
+    ],
+)
+def test_one_flag_by_two_names(settings: dict[str, Any], told: list[str]) -> None:
+    engine = {"kind": "llamacpp", "settings": settings}
+    assert derive_flags(make_case(make_deployment(engine=engine)))["doubled"] == told

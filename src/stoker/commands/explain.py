@@ -17,6 +17,7 @@ from stoker.commands.world import World
 from stoker.errors import UsageError
 from stoker.knowledge.engines import engine_kinds, load_variables
 from stoker.knowledge.lifetimes import Lifetimes, lifetime_kinds, load_lifetimes
+from stoker.knowledge.releases import find_release
 from stoker.knowledge.resolution import explain_rules
 from stoker.knowledge.rules import load_rules
 from stoker.knowledge.templates import render_template
@@ -65,7 +66,8 @@ def find_name(wanted: str, resolved: Resolved) -> tuple[str, str]:
     catalogue = resolved.table.catalogue
     chosen = {(each.name, each.kind) for each in resolved.launch.settings}
     bare = wanted.removeprefix("$")
-    if (bare, "env") in chosen or bare in load_variables(catalogue.engine, catalogue.build):
+    known = find_release(catalogue.engine, catalogue.build).build
+    if (bare, "env") in chosen or bare in load_variables(catalogue.engine, known):
         return bare, "env"
     if catalogue.find(wanted) is not None:
         return catalogue.spell(wanted), "flag"
@@ -73,11 +75,11 @@ def find_name(wanted: str, resolved: Resolved) -> tuple[str, str]:
     found = lifetimes.find(wanted) if lifetimes else None
     if found is not None:
         return found.name, "flag"
-    known = {name.lstrip("-"): name for option in catalogue.options for name in option.names}
-    near = get_close_matches(wanted.lstrip("-").replace("_", "-"), known, n=1)
+    names = {name.lstrip("-"): name for option in catalogue.options for name in option.names}
+    near = get_close_matches(wanted.lstrip("-").replace("_", "-"), names, n=1)
     raise UsageError(
         f"{resolved.table.title} has no flag or variable named {wanted}, in no known release",
-        f"did you mean {known[near[0]]}?" if near else "`stoker explain FILE` lists what is set",
+        f"did you mean {names[near[0]]}?" if near else "`stoker explain FILE` lists what is set",
     )
 
 

@@ -101,7 +101,9 @@ def _judge(name: str, settings: Mapping[str, Plain], catalogue: FlagCatalogue) -
     if new and _fits(settings[name], catalogue.find(new)) and not _is_set(new, settings, catalogue):
         return Verdict(name=name, kind="renamed", says=f"{name} is {new} {when}", instead=new)
     whole = catalogue.complete(name).lstrip("-")
-    if whole and not _is_former(name, catalogue) and not _is_set(whole, settings, catalogue):
+    if whole and not _is_former(name, catalogue):
+        if _is_set(whole, {each: None for each in settings if each != name}, catalogue):
+            return None  # it stands there twice, which is told of both together
         says = f"{name} is short for {whole}"
         return Verdict(name=name, kind="shortened", says=says, instead=whole)
     told = f"({new} {when} stands for it)" if new else explain_absence(name, catalogue)

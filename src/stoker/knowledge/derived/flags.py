@@ -21,6 +21,7 @@ from stoker.model.launch import Origin
 def derive_flags(case: Case) -> dict[str, Plain]:
     """Each kind of oddity as a list of what to say about each flag.
 
+    ``doubled`` names those that stand there under two names.
     ``outcome`` says what a request gets where ``overrides`` names flags. ``own`` are flags that
     others than the user set and the build lacks. ``settings_renamed``, ``settings_in_full`` and
     ``settings_renewed`` are all of the deployment's settings with new names for flags of that kind,
@@ -28,6 +29,7 @@ def derive_flags(case: Case) -> dict[str, Plain]:
     """
     return {
         **_judged(case),
+        "doubled": list(_doubled(case)),
         "own": list(_own(case)),
         "owned": list(_reserved(case, with_key=True)),
         "refused": list(_reserved(case, with_key=False)),
@@ -65,6 +67,18 @@ def _replace(key: str, settings: dict[str, Plain], verdicts: Sequence[Verdict]) 
     if not names:
         return {}
     return {key: {names.get(name, name): value for name, value in settings.items()}}
+
+
+def _doubled(case: Case) -> Iterator[str]:
+    """One flag under several names: the parser heeds the last word, and nobody means that."""
+    names: dict[str, list[str]] = {}
+    for name, value in case.deployment.engine.settings.items():
+        option = case.table.catalogue.find_written(name)
+        if option is not None and value is not False and not option.repeatable:
+            names.setdefault(option.names[0], []).append(name)
+    for group in names.values():
+        if len(group) > 1:
+            yield " and ".join(group)
 
 
 def _own(case: Case) -> Iterator[str]:
