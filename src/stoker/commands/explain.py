@@ -69,8 +69,8 @@ def find_name(wanted: str, resolved: Resolved) -> tuple[str, str]:
     known = find_release(catalogue.engine, catalogue.build).build
     if (bare, "env") in chosen or bare in load_variables(catalogue.engine, known):
         return bare, "env"
-    if catalogue.find(wanted) is not None:
-        return catalogue.spell(wanted), "flag"
+    if catalogue.find_written(wanted.lstrip("-")) is not None:
+        return catalogue.spell(wanted.lstrip("-")), "flag"
     lifetimes = _lifetimes(resolved.table.kind)
     found = lifetimes.find(wanted) if lifetimes else None
     if found is not None:
@@ -131,6 +131,8 @@ def _without_rule(scene: _Scene, setting: Setting | None, answers: Sequence[Rule
 
 
 def _without_anybody(option: Option | None, kind: str) -> str:
+    if kind == "positional":
+        return "the engine would not know what to serve"
     if kind == "env":
         return "the variable is not set, and the engine does as it does by itself"
     if option is None:

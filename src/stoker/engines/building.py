@@ -81,7 +81,9 @@ def choose_common(deployment: Deployment, place: Place) -> dict[str, Choice]:
 
 def choose_search_path(place: Place) -> dict[str, Choice]:
     """The engine's own programs first: it starts compilers and tools that lie beside it."""
-    return {"search_path": Choice(value=f"{posixpath.dirname(place.command)}:{_USUAL_PATH}")}
+    folder = posixpath.dirname(place.command)
+    own = [folder] if len(folder) > 1 else []
+    return {"search_path": Choice(value=":".join(dict.fromkeys([*own, *_USUAL_PATH.split(":")])))}
 
 
 def choose_draft(place: Place, *beside: str) -> dict[str, Choice]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from stoker.knowledge.derived.backends import derive_backends
 from stoker.knowledge.derived.checkpoint import derive_checkpoint
 from stoker.knowledge.derived.chosen import derive_env, derive_settings
+from stoker.knowledge.derived.classes import derive_classes
 from stoker.knowledge.derived.hardware import derive_hardware
 from stoker.knowledge.derived.hicache import derive_hicache
 from stoker.knowledge.derived.host import derive_host
@@ -23,7 +24,7 @@ from stoker.model.facts import Plain
 
 def describe(subject: Subject) -> dict[str, Plain]:
     """``stack``, ``hardware``, ``checkpoint``, ``parallel``, ``parsers``, ``settings``, ``env``,
-    ``host``, ``hicache``, ``requirements``, ``backends`` and ``speculation``.
+    ``host``, ``hicache``, ``requirements``, ``classes``, ``backends`` and ``speculation``.
 
     Leaves are values, None for what surely is not there, or Unknown with the reason.
     """
@@ -47,13 +48,14 @@ def describe(subject: Subject) -> dict[str, Plain]:
         "env": env,
         "host": host,
         "hicache": derive_hicache(
-            engine=subject.table.kind,
+            engine=(subject.table.kind, subject.build),
             hardware=hardware,
             checkpoint=checkpoint,
             settings=settings,
             memory_bytes=host["memory_bytes"],
         ),
         "requirements": derive_requirements(stack=stack),
+        "classes": derive_classes(subject, checkpoint=checkpoint, stack=stack),
         "backends": derive_backends(
             subject,
             {

@@ -27,7 +27,8 @@ class SettingRow:
     ``argument`` is false for a bare flag. ``default`` is what Stoker chooses when the deployment
     is silent; None leaves the engine's own default. ``reason`` says why it is set at all.
     ``packed_bytes``: for a setting that chooses how numbers are kept, the bytes that 32 of them
-    take, by the setting's value. ``also`` are what other releases call the flag.
+    take, by the setting's value. ``also`` are what other releases call the flag. ``is_shared``:
+    all requests at once share what the value gives.
     """
 
     id: str
@@ -40,6 +41,7 @@ class SettingRow:
     source: Source
     packed_bytes: Mapping[str, int] = field(default_factory=dict)
     also: tuple[str, ...] = ()
+    is_shared: bool = False
 
     def find_in(self, settings: Sequence[Setting]) -> str | None:
         """What these settings give the row, None where they give it nothing.

@@ -77,6 +77,8 @@ def _rule(answer: RuleAnswer) -> list[str]:
 
 
 def _name(explanation: Explanation) -> str:
+    if explanation.kind == "positional":
+        return "(first word)"
     return f"${explanation.name}" if explanation.kind == "env" else explanation.name
 
 

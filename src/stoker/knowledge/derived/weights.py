@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from stoker.knowledge.derived.case import Case
+from stoker.knowledge.derived.case import Case, find_count
 from stoker.knowledge.engines import load_model_packages
 from stoker.model.engine_table import ModelPackage
 from stoker.model.facts import Plain, Unknown
 from stoker.model.plan import Preparation
 
 _COMMIT = re.compile(r"^[0-9a-f]{40}$")
+#: Where configurations say how positions are stretched (transformers, 4 and 5).
+_ROPES = ("rope_scaling", "rope_parameters")
+_MOST_DEPTH = 4
 _FINE: Mapping[str, Plain] = {"is_missing": False, "is_truncated": False, "is_wrong_format": False}
 
 
@@ -78,19 +81,46 @@ def derive_weights(case: Case, probe: str) -> dict[str, Plain]:
 
 
 def derive_context(case: Case) -> dict[str, Plain]:
-    """Whether a longer request is promised than the model was trained for."""
-    asked_tokens = case.deployment.serve.context_tokens
+    """Whether a longer request is promised than the model was trained for.
+
+    ``is_stretched``: its own configuration stretches what it was trained for (rope scaling), so
+    that engines reckon with more than it names.
+    """
+    asked_tokens = _asked_tokens(case)
     if asked_tokens is None:
-        return {"is_too_long": False}
+        return {"is_too_long": False, "is_stretched": False}
     shape = find_shape(case, "model")
     model_tokens = shape if isinstance(shape, Unknown) else shape.get("context_length")
     if not isinstance(model_tokens, int):
-        return {"is_too_long": Unknown(reason="the model's own context length is not known")}
+        unknown = Unknown(reason="the model's own context length is not known")
+        return {"is_too_long": unknown, "is_stretched": unknown}
     return {
         "is_too_long": asked_tokens > model_tokens,
+        "is_stretched": not isinstance(shape, Unknown) and _names_factor(shape.get("config")),
         "asked_tokens": asked_tokens,
         "model_tokens": model_tokens,
     }
+
+
+def _asked_tokens(case: Case) -> int | None:
+    """The longest request that the file promises, in our words or in the engine's.
+
+    Where all requests share what the engine's flag gives, that says nothing of one.
+    """
+    asked, row = case.deployment.serve.context_tokens, case.table.settings.get("context_tokens")
+    if asked is None and row is not None and not row.is_shared:
+        asked = find_count(case, row.id) or None
+    return asked
+
+
+def _names_factor(config: Plain, depth: int = 0) -> bool:
+    """Whether a configuration has a factor of its rope somewhere."""
+    if not isinstance(config, Mapping) or depth > _MOST_DEPTH:
+        return False
+    ropes = [config[name] for name in _ROPES if isinstance(config.get(name), Mapping)]
+    if any("factor" in rope or _names_factor(rope, depth + 1) for rope in ropes):
+        return True
+    return any(_names_factor(part, depth + 1) for part in config.values())
 
 
 def derive_unpinned(case: Case) -> list[str]:
