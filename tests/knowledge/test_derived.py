@@ -583,9 +583,9 @@ def test_one_flag_by_two_names(settings: dict[str, Any], told: list[str]) -> Non
     ("config", "is_stretched"),
     [
         ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, True),
-        ({"text_config": {"rope_parameters": {"full": {"factor": 8.0}}}}, False),
+        ({"text_config": {"rope_parameters": {"full": {"factor": 8.0}}}}, True),
         ({"text_config": {"rope_parameters": {"factor": 8.0}}}, True),
-        ({"rope_scaling": None}, False),
+        ({"rope_scaling": None, "vision_config": {"factor": 2}}, False),
         ({}, False),
     ],
 )

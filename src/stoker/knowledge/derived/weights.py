@@ -113,14 +113,16 @@ def _asked_tokens(case: Case) -> int | None:
     return asked
 
 
-def _names_factor(config: Plain, depth: int = 0) -> bool:
-    """Whether a configuration has a factor of its rope somewhere."""
+def _names_factor(config: Plain, depth: int = 0, *, in_rope: bool = False) -> bool:
+    """Whether a configuration has a factor of its rope somewhere; some have one a kind of layer."""
     if not isinstance(config, Mapping) or depth > _MOST_DEPTH:
         return False
-    ropes = [config[name] for name in _ROPES if isinstance(config.get(name), Mapping)]
-    if any("factor" in rope or _names_factor(rope, depth + 1) for rope in ropes):
+    if in_rope and "factor" in config:
         return True
-    return any(_names_factor(part, depth + 1) for part in config.values())
+    return any(
+        _names_factor(part, depth + 1, in_rope=in_rope or name in _ROPES)
+        for name, part in config.items()
+    )
 
 
 def derive_unpinned(case: Case) -> list[str]:
