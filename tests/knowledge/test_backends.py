@@ -344,7 +344,10 @@ def parse(*rows: Any, choices: int = 1) -> Any:
         ({"effect": "hurts"}, "an effect is one of"),
         ({"flags": ["z"]}, "not flags of that choice"),
         ({"versions": "new"}, "no range of versions"),
-        ({"source": {"kind": "inferred", "where": "here"}}, "may warn, never block"),
+        (
+            {"source": {"kind": "inferred", "where": "here", "date": "2026-11-30"}},
+            "may warn, never block",
+        ),
         ({"source": {"kind": "documented", "where": "here"}}, "a version or a date"),
         ({"needs": {"path": "launch.port", "eq": 1}}, "limits read"),
         ({"needs": {"path": "hardware.major", "eqq": 1}}, "no comparison"),

@@ -102,8 +102,37 @@ def test_gpus_that_reach_each_other_over_pcie_are_told_of_an_all_reduce_made_for
     facts, rule = pro_6000(PASSED_THROUGH), "communication.pcie-all-reduce"
     assert rule in tell("0.5.23", facts)
     assert rule not in tell("0.5.9", facts)
-    assert rule not in tell("0.5.23", facts, gpus=2)
+    assert rule in tell("0.5.23", facts, gpus=2)
+    assert rule not in tell("0.5.23", facts, gpus=1)
     assert choose("sglang", "0.5.23", facts) == {}
+
+
+def test_what_cuda_13_unlocks_and_what_is_left_idle_do_not_speak_against_each_other() -> None:
+    """A plan may show all three: each says that it takes CUDA 13 and a patch, and which."""
+    tree = {
+        "deployment": {"engine": {"kind": "sglang"}},
+        "stack": {"version": "0.5.9", "cuda": "12.8"},
+        "hardware": {"count": 8, "arch": "sm_120", "capability": 120, "major": 12},
+        "parallel": {"tensor": 8},
+        "host": {"links": "pcie"},
+        "settings": {
+            "enable-flashinfer-allreduce-fusion": True,
+            "flashinfer-allreduce-fusion-backend": None,
+            "enable-torch-symm-mem": True,
+        },
+    }
+    ids = {"stack.cuda13-unlocks-reductions", "communication.fusion-idle"}
+    rules = [rule for rule in load_rules() if rule.id in ids]
+    told = {each.rule: each for each in evaluate_rules(rules, tree, stage="plan")}
+    assert set(told) == ids
+    unlocks, idle = (told[each] for each in sorted(ids, reverse=True))
+    assert "unless it is patched" in unlocks.summary
+    assert "CUDA 13 alone changes nothing" in unlocks.remedy
+    assert "unpatched" in idle.summary
+    for place in ("CUDA 13", "apply_flashinfer_allreduce_fusion", "flashinfer_ar_fusion_applies"):
+        assert place in unlocks.remedy
+        assert place in idle.remedy
+    assert "_WORLD_SIZES_MULTIMEM" in unlocks.remedy
 
 
 def test_nvlink_needs_nothing_of_it_whatever_stands_between() -> None:

@@ -114,6 +114,13 @@ def test_a_source_says_where() -> None:
         check_source(Source(kind="inferred", where=""), where="test")
 
 
+@pytest.mark.parametrize("kind", ["observed", "documented", "inferred"])
+def test_a_source_says_when(kind: str) -> None:
+    with pytest.raises(DataError, match="needs"):
+        check_source(Source(kind=kind, where="here"), where="test")
+    check_source(Source(kind=kind, where="here", date="2026-11-30"), where="test")
+
+
 def test_lists_of_data_are_sorted() -> None:
     assert list_data("environments", ".toml") == ("guard", "llamacpp", "supervisord")
 

@@ -16,15 +16,16 @@ SGLANG: dict[str, Any] = {
     "enable-hierarchical-cache": True,
     "hicache-ratio": 2.0,
     "hicache-size": 0,
-    "tensor-parallel-size": 8,
-    "pipeline-parallel-size": 1,
-    "data-parallel-size": 1,
+    "tp-size": 8,
+    "pp-size": 1,
+    "dp-size": 1,
     "enable-dp-attention": False,
     "mem-fraction-static": None,
     "cpu-offload-gb": 0,
 }
 HARDWARE = {"memory_bytes": 96 * GIB}
 CHECKPOINT = {"weight_bytes": 547_000_000_000, "has_linear_attention": False}
+RELEASES = {"sglang": "0.5.23", "vllm": "0.33.0", "llamacpp": "b10068"}
 NOT_KNOWN = Unknown(reason="not known")
 
 
@@ -37,7 +38,7 @@ def derive(
 ) -> dict[str, Any]:
     named = {name.replace("_", "-"): value for name, value in settings.items()}
     return derive_hicache(
-        engine=engine,
+        engine=(engine, RELEASES[engine]),
         hardware=hardware,
         checkpoint=checkpoint,
         settings={**(SGLANG if engine == "sglang" else {}), **named},
@@ -82,8 +83,8 @@ def test_models_with_a_state_have_a_second_cache_of_the_same_size() -> None:
 
 
 def test_groups_that_share_out_requests_are_the_same_ranks_and_copies_are_not() -> None:
-    assert derive(data_parallel_size=8, enable_dp_attention=True)["ranks"] == 8
-    assert derive(tensor_parallel_size=4, data_parallel_size=2)["ranks"] == 8
+    assert derive(dp_size=8, enable_dp_attention=True)["ranks"] == 8
+    assert derive(tp_size=4, dp_size=2)["ranks"] == 8
     assert derive(engine="vllm", tensor_parallel_size=4, data_parallel_size=2)["ranks"] == 8
 
 
@@ -117,7 +118,7 @@ def test_what_is_not_known_leaves_it_open_and_says_why() -> None:
 
 @pytest.mark.parametrize("value", ["many", True, -1, None])
 def test_values_that_no_engine_could_use_count_as_none(value: Any) -> None:
-    assert derive(tensor_parallel_size=value, hicache_size=45)["ranks"] == 1
+    assert derive(tp_size=value, hicache_size=45)["ranks"] == 1
     assert derive(enable_hierarchical_cache=value)["ranks"] == 8
 
 

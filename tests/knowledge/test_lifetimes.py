@@ -11,6 +11,7 @@ from stoker.knowledge.lifetimes import (
     Rename,
     lifetime_kinds,
     load_lifetimes,
+    match_release,
     order_releases,
 )
 from stoker.model.finding import Source
@@ -111,3 +112,25 @@ def test_lifetimes_need_no_catalogue() -> None:
 def test_an_engine_without_releases() -> None:
     with pytest.raises(DataError, match="cannot be read"):
         load_lifetimes("llamacpp")
+
+
+@pytest.mark.parametrize(
+    ("written", "release"),
+    [
+        ("1.1", "1.1"),
+        ("v1.1", "1.1"),
+        ("1.1.0", "1.1"),
+        ("1", "1.0"),
+        ("1.0.post1", "1.0.post1"),
+        ("1.1+cu130", "1.1"),
+        ("1.1rc1", None),
+        ("1.1.dev3", None),
+        ("1.3", None),
+        ("", None),
+        ("9" * 5000, None),
+        ("1.0.post" + "9" * 5000, None),
+    ],
+)
+def test_the_release_that_a_person_means(written: str, release: str | None) -> None:
+    assert match_release(written, LIFETIMES.releases) == release
+    LIFETIMES.release_of(written)

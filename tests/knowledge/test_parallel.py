@@ -141,6 +141,10 @@ def test_fewer_gpus_that_hold_the_weights_are_told() -> None:
     half = derive(NVFP4, tp_size=4)
     assert (half["ranks"], half["idle"], half["copies"]) == (4, 4, 2)
     assert (half["is_idle"], half["would_do"]) == (True, False)
+    shared = derive(NVFP4, tp_size=8, ep_size=8)
+    assert (shared["fewest"], shared["fewest_expert"], shared["would_do"]) == (4, 4, True)
+    assert derive(NVFP4, tp_size=8, ep_size=2)["fewest_expert"] == 2
+    assert said["fewest_expert"] is None
     both = derive(NVFP4, tp_size=4, dp_size=2)
     assert (both["ranks"], both["is_idle"], both["is_too_many"]) == (8, False, False)
 
@@ -148,6 +152,13 @@ def test_fewer_gpus_that_hold_the_weights_are_told() -> None:
 def test_weights_beyond_all_gpus_are_told() -> None:
     trillion = {**NVFP4, "weight_bytes": 547 * GB}
     assert derive(trillion, gpus=4)["is_too_small"] is True
+    assert [derive(trillion, gpus=count)["is_hopeless"] for count in (4, 5, 6)] == [
+        True,
+        True,
+        False,
+    ]
+    assert derive(trillion, gpus=6)["is_too_small"] is True
+    assert derive({**trillion, "weight_bytes": UNREAD}, gpus=1)["is_hopeless"] is False
     assert derive(trillion, gpus=8)["is_too_small"] is False
     assert derive(trillion, gpus=8)["fewest"] == 8
     assert derive(trillion, gpus=8)["needed"] == 7

@@ -255,3 +255,35 @@ def test_a_match_says_how() -> None:
     found = recognise({"names": ["Qwen/Qwen3-8B"]})
     assert isinstance(found, Match)
     assert (found.by, found.sign) == ("name", "Qwen3-8B")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Qwen/Qwen3-235B-A22B-Thinking-2507",
+        "Qwen/Qwen3-VL-30B-A3B-Thinking-FP8",
+        "Qwen/Qwen3-Next-80B-A3B-Thinking",
+    ],
+)
+def test_thoughts_that_the_template_opens_need_a_parser_that_is_content_with_their_end(
+    name: str,
+) -> None:
+    """Until 0.16.0 one of vLLM's two wants both marks in the answer."""
+    for build, parser in (
+        ("0.11.0", "deepseek_r1"),
+        ("0.16.0", "deepseek_r1"),
+        ("0.17.0", "qwen3"),
+    ):
+        said = read("vllm", build, name)
+        assert (said["tool_call"], said["reasoning"]) == ("hermes", parser)
+    early = read("vllm", "0.15.0", name, settings={"reasoning-parser": "qwen3"})
+    assert early["wrong_reasoning"] == "qwen3"
+    for parser in ("qwen3", "deepseek_r1"):
+        late = read("vllm", "0.33.0", name, settings={"reasoning-parser": parser})
+        assert (late["wrong_reasoning"], late["swallows"]) == (None, False)
+    assert read("sglang", "0.5.9", name)["reasoning"] == "qwen3"
+    # So it is with GLM-4.7, until 0.13.0; GLM-4.6 opens its thoughts itself.
+    for build, parser in (("0.13.0", "deepseek_r1"), ("0.14.0", "glm45")):
+        assert read("vllm", build, "zai-org/GLM-4.7-FP8")["reasoning"] == parser
+    assert read("vllm", "0.13.0", "zai-org/GLM-4.6")["reasoning"] == "glm45"
+    assert read("vllm", "0.11.0", "Qwen/Qwen3-32B")["reasoning"] == "qwen3"

@@ -125,3 +125,11 @@ def test_differences_between_parsers() -> None:
     assert differ.choices == ("--b",)
     same = compare_catalogues(make(b=("1", "2")), make(b=("2", "1")))
     assert (same.only_installed, same.only_known, same.choices) == ((), (), ())
+
+
+@pytest.mark.parametrize("name", ["--a b", "--\x1b[31m", "--\u202ex", "x", "-", "--" + "x" * 300])
+def test_an_option_of_an_odd_name_is_refused(name: str) -> None:
+    rows: list[Any] = [{"names": [name], "argument": None, "type": "bool"}]
+    with pytest.raises(DataError, match="odd name") as error:
+        parse_options(rows, KNOWN, version="0.5.23", source=SOURCE)
+    assert error.value.summary.isprintable()

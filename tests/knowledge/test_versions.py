@@ -46,3 +46,9 @@ def test_ranges(text: str, clauses: str, expected: bool) -> None:
 @pytest.mark.parametrize("text", ["", "0.5", "~=0.5", ">=0.5,", ">= x"])
 def test_other_ranges_are_refused(text: str) -> None:
     assert parse_version_range(text) is None
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "1." + "9" * 41, "v1.2." + "0" * 5000])
+def test_numbers_without_end_are_no_version(text: str) -> None:
+    assert parse_version(text) is None
+    assert parse_version_range(f">={text}") is None

@@ -33,13 +33,7 @@ from stoker.ports import Command
 _TIMEOUT_SECONDS = 900.0
 _ENVIRONMENTS = Path(".cache/engines")
 _SOURCES = Path(".cache/sources")
-#: What a CPU build of an engine needs to be imported without a GPU.
-_ENV = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
-    "LC_ALL": "C.UTF-8",
-    "SGLANG_USE_CPU_ENGINE": "1",
-    "VLLM_TARGET_DEVICE": "cpu",
-}
+_ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 #: A value for each word for a type in a catalogue; for any other word one of all of them must do.
 _VALUES: Mapping[str, str] = {
     "int": "1",
@@ -265,7 +259,8 @@ def _base(catalogue: FlagCatalogue) -> tuple[str, ...]:
 
 def _ask(place: Place, trials: Sequence[Sequence[str]]) -> Mapping[str, Plain]:
     """The answer of the reader in the environment of the release. HostError or ValueError."""
-    row = load_stacks().engine[place.kind].parser
+    engine = load_stacks().engine[place.kind]
+    row = engine.parser
     if row is None:
         raise ValueError(f"{place.kind} has no parser in Python")
     with tempfile.TemporaryDirectory(prefix="stoker-flags-") as folder:
@@ -284,7 +279,7 @@ def _ask(place: Place, trials: Sequence[Sequence[str]]) -> Mapping[str, Plain]:
             "trials": str(path),
         }
         argv = (place.python, "-c", load_reader(), json.dumps(asked))
-        env = {**_ENV, "HOME": folder}
+        env = {**_ENV, **engine.cpu_env, "HOME": folder}
         ran = LocalHost().run(Command(argv=argv, timeout_seconds=_TIMEOUT_SECONDS, env=env))
     if ran.timed_out:
         raise ValueError(f"no answer within {_TIMEOUT_SECONDS:.0f} seconds")

@@ -82,7 +82,7 @@ def _walk_modules(place: Traversable, path: str) -> Iterator[tuple[str, str]]:
 def check_source(source: Source, *, where: str) -> None:
     """Refuse knowledge that does not say where it comes from (DataError).
 
-    ``observed`` needs a date, ``documented`` a version or a date; ``where`` names the row.
+    ``observed`` needs a date, anything else a version or a date; ``where`` names the row.
     """
     if source.kind not in _SOURCE_KINDS:
         raise DataError(f"{where}: a source is one of {', '.join(_SOURCE_KINDS)}")
@@ -90,8 +90,8 @@ def check_source(source: Source, *, where: str) -> None:
         raise DataError(f"{where}: the source does not say where")
     if source.kind == "observed" and not source.date:
         raise DataError(f"{where}: an observation needs its date")
-    if source.kind == "documented" and not (source.version or source.date):
-        raise DataError(f"{where}: a documented source needs a version or a date")
+    if not (source.version or source.date):
+        raise DataError(f"{where}: a source needs a version or a date")
 
 
 def _locate(path: str) -> Traversable:

@@ -21,7 +21,9 @@ from stoker.model.finding import Source
 
 _NEAR_ENOUGH = 0.6
 #: What follows the numbers of a release that was published again: ``0.5.8.post1``.
-_POST = re.compile(r"\.post(\d+)\b")
+_POST = re.compile(r"\.post(\d{1,40})\b")
+#: A release as people write it.
+_PLAIN = re.compile(r"[A-Za-z]?\d+(\.\d+)*(\.post\d{1,40})?")
 #: What follows the numbers of a release that is still to come: ``0.5.10.dev12+gabcdef``.
 _BEFORE = re.compile(r"\.dev\d+\b")
 
@@ -127,6 +129,20 @@ class Lifetimes:
 def public_version(version: str) -> str:
     """A version without what its builder added: ``0.32.0`` of ``0.32.0+cpu``."""
     return version.partition("+")[0]
+
+
+def match_release(version: str, releases: Iterable[str]) -> str | None:
+    """The one release that a person means: ``0.33.0`` by ``v0.33`` or ``0.33``, else None.
+
+    A version in the making (``rc1``, ``.dev3``) is no release.
+    """
+    public = public_version(version.strip())
+    known = tuple(releases)
+    if public in known:
+        return public
+    wanted = _order(public) if _PLAIN.fullmatch(public) else ((), 0)
+    same = [each for each in known if wanted[0] and _order(each) == wanted]
+    return same[0] if len(same) == 1 else None
 
 
 def lifetime_kinds() -> tuple[str, ...]:

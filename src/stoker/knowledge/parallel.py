@@ -23,10 +23,14 @@ BLOCK, GROUP = "block", "group"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """The share of a GPU's memory that weights may well take, and the most that they can."""
+    """The share of a GPU's memory that weights may well take, and the most that they can.
+
+    ``whole``: files of more than this share of all the memory surely do not fit.
+    """
 
     share: float
     most: float
+    whole: float
     source: Source
 
 

@@ -58,13 +58,15 @@ class Parser:
 class FamilyParsers:
     """What one engine reads a family with: parsers in the order of preference.
 
-    ``also`` are other parsers that do. ``template``: a chat template in the engine's repository
-    that the family needs for calls. ``note``: what else a person must know.
+    ``also`` are other parsers that do. ``reads``: in which releases a parser of these two reads
+    this family, where that is not all that have it. ``template``: a chat template in the engine's
+    repository that the family needs for calls. ``note``: what else a person must know.
     """
 
     tool_call: tuple[str, ...] = ()
     reasoning: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
+    reads: Mapping[str, str] = field(default_factory=dict)
     template: str = ""
     note: str = ""
 
@@ -137,6 +139,11 @@ def _check_family(family: Family, table: ParserTable) -> None:
         for use, names in (("tool_call", chosen.tool_call), ("reasoning", chosen.reasoning)):
             if lost := sorted(set(names) - set(known.get(use, ()))):
                 raise DataError(f"{where}: {engine} has no parser {', '.join(lost)}")
+        for name, versions in chosen.reads.items():
+            if name not in (*chosen.tool_call, *chosen.reasoning, *chosen.also):
+                raise DataError(f"{where}: {engine} does not read it with {name}")
+            if parse_version_range(versions) is None:
+                raise DataError(f"{where}: {versions} is no range of versions")
 
 
 def _check_pattern(pattern: str, where: str) -> None:

@@ -6,6 +6,7 @@ name in a release is another name in the table's row: data, no code. Pure but fo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -26,12 +27,15 @@ from stoker.model.engine_table import (
 )
 from stoker.model.facts import Plain
 from stoker.model.finding import Source
+from stoker.model.visible import visible
 
 Row = TypeVar("Row", SettingRow, ReservedFlag)
 
 #: What a parser tells of itself is believed within these bounds.
 _MOST_OPTIONS = 5000
 _LONGEST_TEXT = 20_000
+#: A name of an option: a dash, and printable ASCII without blanks.
+_NAME = re.compile(r"-[!-~]{1,200}\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +111,11 @@ def parse_options(
         raise DataError(f"the parser of {known.engine} {version} told too much")
     told = structure(tuple[Option, ...], rows, where=f"the parser of {known.engine} {version}")
     by_name = {name: option for option in known.options for name in option.names}
+    odd = next((name for option in told for name in option.names if not _NAME.match(name)), None)
+    if odd is not None:
+        raise DataError(
+            f"the parser of {known.engine} {version} has an option of an odd name: {visible(odd)}"
+        )
     options = tuple(_complete(option, by_name) for option in told if option.names)
     return replace(known, build=version, options=options, source=source)
 

@@ -130,7 +130,7 @@ def load_servers() -> Servers:
 
 def find_grammar(kind: str) -> Grammar:
     """How an engine reads its flags; Python's way for one that nobody described."""
-    unknown = Source(kind="inferred", where="most servers are Python programs")
+    unknown = Source(kind="inferred", where="most servers are Python programs", date="2026-11-30")
     return load_servers().grammar.get(kind, Grammar(source=unknown))
 
 

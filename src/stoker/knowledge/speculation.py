@@ -24,18 +24,35 @@ NEEDED, OWN, EITHER, NONE = "needed", "own", "either", "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigKeys:
+    """What the parts of the JSON object are called; empty where an engine takes none.
+
+    ``ranks``: over how many the draft is divided; ``longest`` and ``shortest``: of the pieces of
+    the text that are looked up in it.
+    """
+
+    method: str = ""
+    draft: str = ""
+    tokens: str = ""
+    ranks: str = ""
+    longest: str = ""
+    shortest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpeculationFlags:
     """How one engine names it, without dashes; empty for what it does not have.
 
-    ``config`` takes a JSON object with all of it. ``width``: how many branches each drafted token
-    has. ``tensor``: the flag that a size in the object must agree with. ``off``: words that mean
-    no drafting, or no draft.
+    ``config`` takes a JSON object with all of it, by ``keys``. ``width``: how many branches each
+    drafted token has. ``tensor``: the flag that a size in the object must agree with. ``off``:
+    words that mean no drafting, or no draft.
     """
 
     method: str
     tokens: str
     draft: str
     config: str = ""
+    keys: ConfigKeys = ConfigKeys()
     steps: str = ""
     width: str = ""
     tensor: str = ""

@@ -45,12 +45,14 @@ class EngineRow:
     """How an installed engine tells its version and its flags.
 
     ``version_pattern`` finds in what it answers to ``--version`` the number that ``version`` makes
-    a build of. ``help`` are the words to which it answers with all of its flags.
+    a build of. ``help`` are the words to which it answers with all of its flags. ``cpu_env``: with
+    these variables a build for the CPU can be imported where there is no GPU.
     """
 
     distributions: tuple[str, ...] = ()
     version_pattern: str = ""
     version: str = "{}"
+    cpu_env: Mapping[str, str] = field(default_factory=dict)
     parser: ParserRow | None = None
     help: tuple[str, ...] = ()
     source: Source

@@ -16,6 +16,8 @@ from typing import TypeAlias
 Version: TypeAlias = tuple[int, ...]
 VersionRange: TypeAlias = tuple[tuple[str, Version], ...]
 
+#: Python itself refuses to read numbers of thousands of digits.
+_MOST_DIGITS = 40
 _VERSION = re.compile(r"^[A-Za-z]?(\d+(?:\.\d+)*)")
 _CLAUSE = re.compile(r"^(>=|<=|==|!=|>|<)\s*([A-Za-z]?\d+(?:\.\d+)*)$")
 _HOLDS: Mapping[str, Callable[[Version, Version], bool]] = {
@@ -29,9 +31,12 @@ _HOLDS: Mapping[str, Callable[[Version, Version], bool]] = {
 
 
 def parse_version(text: str) -> Version | None:
-    """The leading numbers of a version, or None where there are none."""
+    """The leading numbers of a version, or None where there are none or one has no end."""
     found = _VERSION.match(text.strip())
-    return tuple(int(part) for part in found[1].split(".")) if found else None
+    parts = found[1].split(".") if found else ()
+    if not parts or max(map(len, parts)) > _MOST_DIGITS:
+        return None
+    return tuple(map(int, parts))
 
 
 def parse_version_range(text: str) -> VersionRange | None:
@@ -39,6 +44,8 @@ def parse_version_range(text: str) -> VersionRange | None:
     clauses = [_CLAUSE.match(part.strip()) for part in text.split(",")]
     pairs = [(clause[1], parse_version(clause[2])) for clause in clauses if clause]
     if len(pairs) != len(clauses):
+        return None
+    if any(version is None for _, version in pairs):
         return None
     return tuple((sign, version) for sign, version in pairs if version is not None)
 

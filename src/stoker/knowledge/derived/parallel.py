@@ -20,9 +20,10 @@ from stoker.model.facts import Plain, Unknown
 _MOST_RANKS = 64
 _NOTHING: Mapping[str, Plain] = {
     **dict.fromkeys(("count", "tensor", "expert", "needed", "least", "fewest")),
-    **dict.fromkeys(("replicas", "allowed")),
+    **dict.fromkeys(("fewest_expert", "replicas", "allowed")),
     **dict.fromkeys(("asked", "ranks", "idle", "copies")),
     **dict.fromkeys(("needs_expert", "is_too_many", "is_idle", "would_do", "is_too_small"), False),
+    "is_hopeless": False,
     "problems": [],
     "doubts": [],
 }
@@ -77,10 +78,12 @@ def derive_parallel(
     ``count``: the GPUs of the deployment. ``allowed``: tensor sizes up to it that nothing known
     speaks against; ``tensor``: the one to use; ``needs_expert`` and ``expert``: whether and over
     how many groups experts must be shared for that. ``needed``: the GPUs whose memory holds the
-    weights, ``fewest``: the smallest size of at least so many that the engine accepts,
-    ``replicas``: how many copies of that size there is room for; ``would_do``: half of what is set
-    is enough. ``is_too_small``: the deployment has fewer GPUs than the ``least`` that could hold
-    the weights with no room for anything else.
+    weights, ``fewest``: the smallest size of at least so many that the engine accepts, with
+    ``fewest_expert`` groups of experts where such groups are set; ``replicas``: how many copies
+    of that size there is room for; ``would_do``: half of what is set is enough.
+    ``is_too_small``: the deployment has fewer GPUs than the ``least`` that could hold the weights
+    with hardly any room for anything else; ``is_hopeless``: the weights are surely more than all
+    of their memory, False also where that is not known.
     ``asked``: the size that is set, ``ranks`` and ``idle``: the GPUs it uses and leaves;
     ``copies``: of what is set now, how many there is room for. ``problems`` and ``doubts`` are
     sentences about the size that is set.
@@ -101,16 +104,19 @@ def derive_parallel(
     needed = _count_needed(checkpoint, hardware, share=room.share)
     least = _count_needed(checkpoint, hardware, share=room.most)
     fewest = _find_fewest(divider, allowed, needed)
+    barest = _count_needed(checkpoint, hardware, share=room.whole)
     return {
         **_NOTHING,
         "count": count,
         "needed": needed,
         "least": least,
         "fewest": fewest,
+        "fewest_expert": _find_groups(divider, allowed, fewest),
         **_choose(divider, allowed, count, needed),
         **_count_copies(count, fewest),
         **_compare(divider, count, fewest),
         "is_too_small": _is_more(least, count),
+        "is_hopeless": _is_more(barest, count) is True,
     }
 
 
@@ -263,10 +269,19 @@ def _find_fewest(divider: Divider, allowed: list[int], needed: Plain) -> Plain:
     if not isinstance(needed, int):
         return needed
     enough = next((size for size in allowed if size >= needed), None)
-    if enough is not None or not divider.can_share_experts:
+    has_groups = divider.sizes.expert > 1
+    if not has_groups and (enough is not None or not divider.can_share_experts):
         return enough
-    sizes = range(needed, _MOST_RANKS + 1)
-    return next((size for size in sizes if divider.takes_shared(size)), None)
+    # Groups that are set can be as many as the ranks of a smaller size.
+    sizes = range(needed, _MOST_RANKS + 1 if enough is None else enough)
+    return next((size for size in sizes if divider.takes_shared(size)), enough)
+
+
+def _find_groups(divider: Divider, allowed: list[int], fewest: Plain) -> Plain:
+    """The groups of experts for the fewest GPUs; None where nobody has set any."""
+    if divider.sizes.expert == 1 or not isinstance(fewest, int):
+        return None
+    return divider.sizes.expert if fewest in allowed else fewest
 
 
 def _compare(divider: Divider, count: int | Unknown | None, fewest: Plain) -> dict[str, Plain]:

@@ -79,6 +79,13 @@ class Release:
         ends = (row.since, build, row.until or build)
         return order_releases(ends) == ends
 
+    def reads(self, chosen: FamilyParsers, name: str) -> bool:
+        """Whether a parser that it has reads such a family; a release without numbers counts."""
+        told = chosen.reads.get(name)
+        wanted = parse_version_range(told) if told else None
+        version = parse_version(self.catalogue.build)
+        return wanted is None or version is None or version_is_in(version, wanted)
+
     def presumes(self, row: Parser) -> bool:
         """Whether a reasoning parser takes all for thought until the end of it is marked."""
         wanted = parse_version_range(row.presumes) if row.presumes else None
@@ -195,7 +202,10 @@ def _choose(match: Match, release: Release, *, checkpoint: Mapping[str, Plain]) 
     thinks = _thinks(match, checkpoint)
     wanted = {"tool_call": chosen.tool_call, "reasoning": chosen.reasoning if thinks else ()}
     found = {
-        use: next((name for name in names if release.knows(name, use)), None)
+        use: next(
+            (name for name in names if release.knows(name, use) and release.reads(chosen, name)),
+            None,
+        )
         for use, names in wanted.items()
     }
     return {
@@ -244,7 +254,8 @@ def _reads(family: Family, name: str, use: str, release: Release) -> bool:
     if not right:
         # Of what never thinks no parser is right; whether that does harm is another question.
         return True
-    names = {canonical_name(each, release.rows(use)) for each in (*right, *chosen.also)}
+    fit = [each for each in (*right, *chosen.also) if release.reads(chosen, each)]
+    names = {canonical_name(each, release.rows(use)) for each in fit}
     return canonical_name(name, release.rows(use)) in names
 
 

@@ -20,6 +20,7 @@ from stoker.knowledge.speculation import (
     NEEDED,
     NONE,
     OWN,
+    ConfigKeys,
     Method,
     load_speculation,
 )
@@ -91,7 +92,12 @@ def derive_speculation(
         "lacking": _find_lack(wish, row, release),
         "problems": list(
             _find_problems(
-                wish, row, release, checkpoint=checkpoint, tensor=settings.get(flags.tensor)
+                wish,
+                row,
+                release,
+                checkpoint=checkpoint,
+                keys=flags.keys,
+                tensor=settings.get(flags.tensor),
             )
         ),
     }
@@ -102,8 +108,8 @@ def read_wish(engine: str, settings: Mapping[str, Plain]) -> Wish:
     flags, methods = load_speculation().engine[engine], load_speculation().method[engine]
     told, fault = parse_config(settings.get(flags.config)) if flags.config else (None, "")
     keys = told or {}
-    name = _text(settings.get(flags.method)) or _text(keys.get("method"))
-    draft = _text(settings.get(flags.draft)) or _text(keys.get("model"))
+    name = _text(settings.get(flags.method)) or _text(keys.get(flags.keys.method))
+    draft = _text(settings.get(flags.draft)) or _text(keys.get(flags.keys.draft))
     draft = None if draft in flags.off else draft
     if name is None and told is not None:
         # The engine then concludes the method from the model.
@@ -114,7 +120,7 @@ def read_wish(engine: str, settings: Mapping[str, Plain]) -> Wish:
         method=_canonical(name, methods),
         steps=_number(settings.get(flags.steps)),
         width=_number(settings.get(flags.width)),
-        tokens=_number(settings.get(flags.tokens)) or _number(keys.get("num_speculative_tokens")),
+        tokens=_number(settings.get(flags.tokens)) or _number(keys.get(flags.keys.tokens)),
         draft=None if draft in methods else draft,
         told=told,
         fault=fault,
@@ -268,6 +274,7 @@ def _find_problems(
     release: str,
     *,
     checkpoint: Mapping[str, Plain],
+    keys: ConfigKeys,
     tensor: Plain,
 ) -> Iterator[str]:
     """What is wrong with the JSON object."""
@@ -282,29 +289,29 @@ def _find_problems(
             yield f"there is no key {key[:60]}"
         elif not span.holds(release):
             yield f"the key {key} {span.explain(release)}"
-    yield from _find_bad_numbers(wish, row, checkpoint)
-    ranks = wish.told.get("draft_tensor_parallel_size")
+    yield from _find_bad_numbers(wish, row, checkpoint, keys=keys)
+    ranks = wish.told.get(keys.ranks)
     if ranks is not None and ranks not in (1, tensor):
-        yield f"draft_tensor_parallel_size is {ranks}, and must be 1 or the model's own"
+        yield f"{keys.ranks} is {ranks}, and must be 1 or the model's own"
 
 
 def _find_bad_numbers(
-    wish: Wish, row: Method | None, checkpoint: Mapping[str, Plain]
+    wish: Wish, row: Method | None, checkpoint: Mapping[str, Plain], *, keys: ConfigKeys
 ) -> Iterator[str]:
     told = wish.told or {}
-    written = told.get("num_speculative_tokens")
+    written = told.get(keys.tokens)
     if written is not None and _number(written) is None:
-        yield f"num_speculative_tokens is {written!r:.20}, and must be a number above zero"
+        yield f"{keys.tokens} is {written!r:.20}, and must be a number above zero"
     alone = row is not None and row.draft in (NONE, OWN) and not row.is_free
     if alone and wish.tokens is None and written is None:
-        yield f"{wish.method} needs num_speculative_tokens"
+        yield f"{wish.method} needs {keys.tokens}"
     layers, tokens = _number(checkpoint.get("draft_layers")), wish.tokens
     is_own = row is not None and row.draft == OWN
     if is_own and tokens and layers and tokens > layers and tokens % layers:
-        yield f"num_speculative_tokens is {tokens}, no multiple of the {layers} draft layers"
-    most, least = (_number(told.get(f"prompt_lookup_{end}")) for end in ("max", "min"))
+        yield f"{keys.tokens} is {tokens}, no multiple of the {layers} draft layers"
+    most, least = (_number(told.get(key)) for key in (keys.longest, keys.shortest))
     if most is not None and least is not None and least > most:
-        yield f"prompt_lookup_min is {least}, more than prompt_lookup_max {most}"
+        yield f"{keys.shortest} is {least}, more than {keys.longest} {most}"
 
 
 def _text(value: Plain) -> str | None:

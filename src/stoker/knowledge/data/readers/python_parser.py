@@ -10,6 +10,7 @@ object:
     path     folders to import from before all others; maybe none
     stub     whether packages that are not there are made up, to read a parser of bare sources
     calm     addresses of functions whose ValueError is no matter; maybe none
+    seconds  when to end at the latest, whoever still waits; maybe none
     trials   a file with a JSON list of lists of words, each to be tried on the parser; maybe none
 
 The answer is one JSON object on the standard output: ``options``, ``files`` and ``results``; none
@@ -30,6 +31,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import traceback
@@ -52,11 +54,14 @@ CANNOT_IMPORT = re.compile(
     r"cannot import name '(\w+)' from (?:partially initialized module )?'([\w.]+)'"
 )
 MOST_WORDS_SHOWN = 300
+#: PR_SET_PDEATHSIG of prctl(2).
+DIE_WITH_PARENT = 1
 
 
 def main(text: str) -> dict[str, Any]:
     """The whole answer to one question."""
     asked = json.loads(text)
+    limit(asked.get("seconds"))
     sys.path[:0] = asked.get("path", [])
     for address in asked.get("calm", []):
         calm(address)
@@ -72,6 +77,21 @@ def main(text: str) -> dict[str, Any]:
         "files": list(list_files(asked["root"])),
         "results": [attempt(parser, words) for words in read_trials(asked.get("trials"))],
     }
+
+
+def limit(seconds: int | None) -> None:
+    """End with the one who asked, where the kernel can do that, and at the latest after a time."""
+    if seconds is None:
+        return
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(seconds)
+    asker = os.getppid()
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import ctypes  # some builds of Python lack it
+
+        ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
+    if os.getppid() != asker:
+        end()  # it was gone before the kernel was told
 
 
 def calm(address: str) -> None:
