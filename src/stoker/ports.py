@@ -60,6 +60,7 @@ class Command:
 
     ``env`` is the whole environment; nothing is inherited beside it. ``umask`` applies to the
     child. ``new_session`` detaches it from the terminal, so that Ctrl-C reaches Stoker alone.
+    ``is_question``: it is run for its answer alone, so nothing of it may go on behind it.
     """
 
     argv: tuple[str, ...]
@@ -68,6 +69,7 @@ class Command:
     directory: str = "/"
     umask: int = 0o022
     new_session: bool = True
+    is_question: bool = False
 
 
 class ReadableHost(Protocol):
@@ -118,9 +120,11 @@ class ReadableHost(Protocol):
         """Run a command to its end.
 
         MUST NOT use a shell. MUST kill the command's whole process group at the deadline and when
-        the caller is interrupted, and reap it. MUST raise NotFound when there is no such program
-        and AccessDenied when it may not be executed; a non-zero exit status is an answer, not an
-        error. ``poll`` is called about every half second while it runs, in the caller's thread.
+        the caller is interrupted, and reap it; of a question also once it has ended by itself.
+        What left the group (setsid) is out of reach. MUST raise NotFound when there is no such
+        program and AccessDenied when it may not be executed; a non-zero exit status is an answer,
+        not an error. ``poll`` is called about every half second while it runs, in the caller's
+        thread.
         """
         ...
 

@@ -260,3 +260,12 @@ def test_the_embedded_build_is_not_asked() -> None:
     assert fitted.table.catalogue == table.catalogue
     assert told(fitted)["is_exact"] is True
     assert fitted.place == place
+
+
+def test_the_last_words_of_an_engine_hold_no_secret_and_no_command() -> None:
+    token = "hf_" + "aB3" * 12
+    last = f"OSError: https://me:{token}@host/x: api_key={token} \x1b[31m\u202e"
+    said = told(Box(stderr=f"Traceback\n{last}\n", status=1).fit())["reason"]
+    assert token not in said
+    assert "OSError: https://***@host/x" in said
+    assert said.isprintable()

@@ -134,7 +134,12 @@ def test_the_document_is_json_with_its_schema(box: Box) -> None:
     document = json.loads(render_document(show_model(box.world(), "/m/Org/Name")))
     assert document["schema"] == ShownModel.SCHEMA
     assert document["known"]["experts"] == 256
-    assert document["shares"][0] == {"tensor": 1, "expert": 1, "weight_bytes": 6160}
+    assert document["shares"][0] == {
+        "tensor": 1,
+        "expert": 1,
+        "weight_bytes": 6160,
+        "uneven": "",
+    }
 
 
 def test_the_card_of_the_model_is_told(box: Box) -> None:
@@ -143,3 +148,10 @@ def test_the_card_of_the_model_is_told(box: Box) -> None:
     shown = show_model(box.world(), "/m/Org/Name")
     assert shown.card == ("sglang >=0.5.9", "a tensor size of 4")
     assert "card names    sglang >=0.5.9; a tensor size of 4" in render_model(shown)
+
+
+def test_a_size_that_does_not_come_out_even_is_marked(box: Box) -> None:
+    shown = show_model(box.world(), "/m/Org/Name", tensor=3)
+    (share,) = shown.shares
+    assert "128 attention heads cannot be divided among 3 GPUs" in share.uneven
+    assert "(does not come out even: 128 attention heads cannot be" in render_model(shown)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from stoker.commands.deployment_file import write_back
 from stoker.commands.engine_shown import show_engine, show_flag
+from stoker.commands.plan import read_file
 from stoker.commands.upgrade_check import check_upgrade, fix_flags
 from stoker.commands.world import World
 from stoker.errors import UsageError
+from stoker.hosts.local import LocalHost
 from stoker.ports import Command, CommandResult
 from stoker.report.engine_text import render_engine, render_flag
 from stoker.report.upgrade_text import render_fixed, render_upgrade
@@ -153,3 +157,72 @@ def test_what_is_shown_of_a_flag(file: str) -> None:
     misspelt = render_flag(show_flag(world_of(), file, "moe-runner-backed"))
     assert "did you mean moe-runner-backend?" in misspelt
     assert "nothing: the engine decides" in misspelt
+
+
+@pytest.mark.parametrize("named", ["v0.5.23", "0.5.23", " 0.5.23", "0.5.23.0", "0.5.23+cu130"])
+def test_a_release_as_people_write_it(file: str, named: str) -> None:
+    assert check_upgrade(world_of(), file, to=named).version_to == "0.5.23"
+
+
+def test_releases_that_are_none(file: str) -> None:
+    with pytest.raises(UsageError, match="a release of sglang is wanted") as error:
+        check_upgrade(world_of(), file, to="")
+    assert error.value.hint == "as 0.5.23"
+    for odd in ("9" * 5000, "0.5.23rc1", "0.5.8.post" + "9" * 5000, "x"):
+        with pytest.raises(UsageError, match="are not known") as error:
+            check_upgrade(world_of(), file, to=odd)
+        assert len(error.value.summary) < 200
+
+
+def test_what_was_written_meanwhile_is_not_lost(file: str) -> None:
+    world = world_of()
+    answer = world.host.commands  # type: ignore[attr-defined]
+
+    def write_and_run(command: Command) -> CommandResult:
+        Path(file).write_text(f"{TEXT}# mine\n", encoding="utf-8")
+        result: CommandResult = answer(command)
+        return result
+
+    world.host.commands = write_and_run  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match="changed meanwhile; nothing was written"):
+        fix_flags(world, file, to="0.5.23")
+    assert world.host.stat(file) is None
+
+
+def test_a_link_stays_and_its_file_keeps_mode_and_owner(tmp_path: Path) -> None:
+    real = tmp_path / "real.yaml"
+    real.write_text(TEXT, encoding="utf-8")
+    link = tmp_path / "link.yaml"
+    link.symlink_to("real.yaml")
+    made = machine()
+    made.host.put(str(real), TEXT, mode=0o640, owner="nobody")
+    made.host.users.add("nobody")
+    world = made.world()
+    write_back(world, str(link), TEXT, "name: new\n")
+    stat = world.host.stat(str(real))
+    assert stat is not None
+    assert (stat.mode, stat.owner) == (0o640, "nobody")
+    assert world.host.read_text(str(real)) == "name: new\n"
+    assert world.host.stat(str(link)) is None
+
+
+def test_a_real_link_stays(tmp_path: Path) -> None:
+    real = tmp_path / "real.yaml"
+    real.write_text("a: 1\n", encoding="utf-8")
+    real.chmod(0o640)
+    link = tmp_path / "link.yaml"
+    link.symlink_to("real.yaml")
+    host = LocalHost()
+    found = host.stat(str(real))
+    assert found is not None
+    write_back(replace(world_of(), host=host, me=found.owner), str(link), "a: 1\n", "b: 2\n")
+    assert link.is_symlink()
+    assert (real.read_text(), real.stat().st_mode & 0o777) == ("b: 2\n", 0o640)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "x.yaml"
+    os.mkfifo(path) if kind == "pipe" else path.mkdir()
+    with pytest.raises(UsageError, match=r"is not a file|cannot be read"):
+        read_file(str(path))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from stoker.knowledge.engines import load_catalogue
 from stoker.knowledge.releases import parse_options
 from stoker.knowledge.stacks import load_reader
 from stoker.model.finding import Source
+from tests.hosts.worlds import is_running
 
 ENGINE = """
 import argparse, enum, json, os, sys
@@ -53,6 +56,9 @@ def add_cli_args(parser):
 """
 
 
+ENV = {"PATH": "/usr/bin:/bin", "HOME": "/dev/null"}
+
+
 def make(folder: Path, text: str) -> None:
     package = folder / "smallengine"
     package.mkdir(parents=True)
@@ -60,22 +66,26 @@ def make(folder: Path, text: str) -> None:
     (package / "args.py").write_text(text, encoding="utf-8")
 
 
-def ask(folder: Path, **more: Any) -> subprocess.CompletedProcess[str]:
-    question = {
+def question(folder: Path, **more: Any) -> str:
+    asked = {
         "root": "smallengine",
         "make": ["argparse:ArgumentParser"],
         "fill": ["smallengine.elsewhere:fill", "smallengine.args:Lost.fill"],
         "path": [str(folder)],
         **more,
     }
-    question["fill"] = [*question["fill"], "smallengine.args:add_cli_args"]
+    asked["fill"] = [*asked["fill"], "smallengine.args:add_cli_args"]
+    return json.dumps(asked)
+
+
+def ask(folder: Path, **more: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", load_reader(), json.dumps(question)],
+        [sys.executable, "-c", load_reader(), question(folder, **more)],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
-        env={"PATH": "/usr/bin:/bin", "HOME": "/dev/null", "TMPDIR": str(folder)},
+        env={**ENV, "TMPDIR": str(folder)},
         cwd="/",
     )
 
@@ -235,3 +245,30 @@ def test_modules_of_the_engine_are_not_made_up(tmp_path: Path) -> None:
     ran = ask(tmp_path, stub=True)
     assert ran.returncode != 0
     assert "smallengine.lost" in ran.stderr
+
+
+SLOW = "import os, time; open(os.environ['MARK'], 'w').write(str(os.getpid())); time.sleep(60)"
+
+
+def test_it_ends_in_time_by_itself(tmp_path: Path) -> None:
+    make(tmp_path, "import time; time.sleep(60)")
+    assert ask(tmp_path, seconds=1).returncode == -signal.SIGALRM
+
+
+def test_it_ends_with_the_one_who_asked(tmp_path: Path) -> None:
+    make(tmp_path, SLOW)
+    mark = tmp_path / "mark"
+    argv = [sys.executable, "-c", load_reader(), question(tmp_path, seconds=60)]
+    run = f"import subprocess; subprocess.run({argv!r}, start_new_session=True)"
+    asker = subprocess.Popen(
+        [sys.executable, "-c", run], env={**ENV, "TMPDIR": str(tmp_path), "MARK": str(mark)}
+    )
+    deadline = time.monotonic() + 30
+    while not (mark.exists() and mark.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    asker.kill()
+    asker.wait()
+    while is_running(int(mark.read_text())):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stoker.engines.phases import Phase, read_phase
+from stoker.engines.phases import MOST_ERROR_LINES, Phase, find_error, read_phase
 from stoker.knowledge.engines import load_engine_table
 from stoker.model.engine_log import PhaseRow
 
@@ -97,3 +97,42 @@ def test_a_percentage(line: str, fraction: float) -> None:
     )
     table = replace(TABLE, log=replace(TABLE.log, phases=(row,)))
     assert read_phase(["10%", line], table).fraction == fraction
+
+
+VLLM_PREFIX = "(EngineCore pid=7) ERROR 11-30 10:00:00 [core.py:100] "
+VLLM_FAILURE = [
+    "INFO 11-30 10:00:00 [api_server.py:1] vLLM API server version 0.33.0",
+    f"{VLLM_PREFIX}EngineCore failed to start.",
+    f"{VLLM_PREFIX}Traceback (most recent call last):",
+    f'{VLLM_PREFIX}  File "core.py", line 3, in run',
+    f"{VLLM_PREFIX}    raise ValueError(",
+    f"{VLLM_PREFIX}    except ValueError:",
+    f"{VLLM_PREFIX}ValueError: the cause of it all",
+    "(APIServer pid=1) Traceback (most recent call last):",
+    '(APIServer pid=1)   File "api_server.py", line 9, in main',
+    "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above.",
+]
+
+
+def test_the_first_error_is_the_cause_not_the_parents_word() -> None:
+    table = load_engine_table("vllm")
+    found = find_error(VLLM_FAILURE, table)
+    assert found is not None
+    assert VLLM_FAILURE[found.start] == f"{VLLM_PREFIX}EngineCore failed to start."
+    assert VLLM_FAILURE[found.stop - 1].endswith("ValueError: the cause of it all")
+
+
+def test_a_line_without_a_trace_is_an_error_by_itself() -> None:
+    assert find_error(FAILED_LOAD, TABLE) == range(1, 2)
+    assert find_error(LOG, TABLE) is None
+
+
+@pytest.mark.parametrize("depth", [5, 500])
+@pytest.mark.parametrize("end", ["ValueError: no", "torch.cuda.OutOfMemoryError", ""])
+def test_of_a_long_trace_the_end_is_shown(depth: int, end: str) -> None:
+    frames = [f"  File x.py, line {number}" for number in range(depth)]
+    lines = ["hello", "[TP0] Traceback (most recent call last):", *frames, end]
+    found = find_error(lines, TABLE)
+    assert found is not None
+    assert len(found) <= MOST_ERROR_LINES
+    assert not end or lines[found.stop - 1] == end

@@ -8,6 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker.guard.config import PhasePattern
 from stoker.guard.decide import begin, step
 from stoker.guard.progress import KINDS, begin_progress, hear_lines
 from stoker.guard.values import (
@@ -30,7 +31,7 @@ from stoker.guard.values import (
     TryCanary,
 )
 from stoker.guard.vigil import DOUBTS
-from stoker.guard.words import describe
+from stoker.guard.words import describe, estimate_left_seconds
 from stoker.model.contract import Request
 from tests.fakes.engine_replies import Fault
 from tests.guard.simulation import (
@@ -242,3 +243,13 @@ def test_a_start_in_which_nothing_happens_says_so_before_it_is_ended() -> None:
     assert told in texts
     first = next(at for at, text in story.states if "no progress" in text)
     assert stall / 2 < first - 10 <= stall / 2 + 2
+
+
+def test_a_start_that_failed_has_nothing_left_to_estimate() -> None:
+    failed = PhasePattern(pattern="out of memory", phase="failed", title="no memory")
+    rules = replace(RULES, expected_seconds=480, phases=(failed, *RULES.phases))
+    state = begin(rules, 0.0)
+    state, _ = step(state, Tick(now_seconds=100))
+    state, _ = step(state, Lines(lines=("Loading shards:  62% 18/29", "out of memory")))
+    assert describe(state) == "failed"
+    assert estimate_left_seconds(state) is None

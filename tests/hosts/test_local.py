@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -411,3 +412,10 @@ def test_a_dead_process_that_nobody_reaped_is_gone(host: LocalHost) -> None:
     wait_until(lambda: not is_running(process.pid))
     assert host.end_process(process.pid, host._read_identity(process.pid), 10)
     assert process.wait() == 5, "it was ours to reap, not the host's"
+
+
+def test_nothing_of_a_question_goes_on_behind_its_answer(host: LocalHost) -> None:
+    asked = replace(shell("sleep 60 & echo $!; exit 3"), is_question=True)
+    result = host.run(asked)
+    assert result.exit_status == 3
+    wait_until(lambda: not is_running(int(result.stdout)))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from stoker.knowledge.derived.engine import derive_engine
 from stoker.knowledge.derived.flags import derive_flags
 from stoker.knowledge.derived.listening import (
     derive_key_file,
@@ -16,6 +17,7 @@ from stoker.knowledge.derived.listening import (
 from stoker.knowledge.derived.room import derive_disk
 from stoker.knowledge.derived.service import derive_gpus, derive_user
 from stoker.knowledge.derived.weights import derive_context, derive_unpinned, derive_weights
+from stoker.knowledge.engines import load_engine_table
 from stoker.model.facts import Unknown
 from stoker.model.plan import Preparation
 from tests.knowledge.cases import (
@@ -32,6 +34,29 @@ from tests.knowledge.cases import (
 
 def with_settings(**settings: Any) -> Any:
     return make_deployment(engine={"kind": "llamacpp", "settings": settings})
+
+
+# The engine's program
+
+
+@pytest.mark.parametrize(
+    ("environment", "absence"),
+    [
+        ("system", "the command llama-server is not on the PATH"),
+        ("path:/opt/llama-server", "there is no engine at "),
+    ],
+)
+def test_an_engine_that_is_not_there_is_told_by_how_it_was_chosen(
+    environment: str, absence: str
+) -> None:
+    engine = {"kind": "llamacpp", "environment": environment}
+    told = derive_engine(make_case(make_deployment(engine=engine)))
+    assert told["absence"].startswith(absence)
+    assert told["has_own"] is True
+
+
+def test_stoker_has_no_build_of_this_engine() -> None:
+    assert derive_engine(make_case(table=load_engine_table("vllm")))["has_own"] is False
 
 
 # Flags

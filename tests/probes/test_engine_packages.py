@@ -111,12 +111,13 @@ def test_an_editable_install_tells_its_commit() -> None:
 
 
 def test_credentials_in_an_address_are_left_out() -> None:
-    record = '{"url": "https://me:token@host/x.git", "vcs_info": {"commit_id": "c"}}'
+    commit = "c" * 40
+    record = f'{{"url": "https://me:token@host/x.git", "vcs_info": {{"commit_id": "{commit}"}}}}'
     folder = "/opt/v/lib/python3.12/site-packages/sglang-0.5.9.dist-info"
     found = look({**VENV, f"{folder}/direct_url.json": record})
     assert found["origins"]["sglang"] == {
         "url": "https://host/x.git",
-        "commit": "c",
+        "commit": commit,
         "is_editable": False,
     }
 
@@ -157,3 +158,14 @@ def test_a_script_is_not_run_for_its_version() -> None:
     host.put("/opt/v/bin/vllm", "#!/opt/v/bin/python3\n", mode=0o755)
     assert engine.PROBE.read(host, target)["stdout"] == "Python 3.12.3"
     assert asked == [("/opt/v/bin/python3", "--version")]
+
+
+def test_names_that_a_terminal_would_obey_are_no_distributions() -> None:
+    site = "/opt/v/lib/python3.12/site-packages"
+    record = '{"url": "https://h/x", "vcs_info": {"commit_id": "\\u001b[31m"}}'
+    odd = ("a-1\x1b[31m", "b-1\u202e", "c\x9b-1", "d-1 2")
+    files = {**VENV, **{f"{site}/{name}.dist-info/METADATA": "" for name in odd}}
+    found = look({**files, f"{site}/good-1.dist-info/direct_url.json": record})
+    assert found["packages"].keys().isdisjoint({"a", "b", "c", "d"})
+    assert found["packages"]["good"] == "1"
+    assert found["origins"]["good"]["commit"] is None

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stoker.hosts.local import LocalHost
 from stoker.model.facts import Target
 from stoker.probes import model, model_card, model_config, safetensors, tokenizer
+from stoker.probes.model import parse_model, read_model
 from tests.fakes.host import MemoryHost
 from tests.probes.model_files import TINY_METADATA, build_gguf, build_safetensors
 
@@ -319,3 +323,28 @@ def test_the_names_of_files_tell_what_lies_there() -> None:
     assert found["pickle_files"] == ["a.bin", "x.ckpt"]
     assert found["unfinished_files"] == ["a.safetensors.part"]
     assert found["code_files"] == ["m.py"]
+
+
+def test_a_config_beyond_the_limit_is_told_as_such() -> None:
+    large = '{"a": "' + "x" * (16 << 20) + '"}'
+    found = look({"config.json": large, "model.safetensors": WEIGHTS})
+    assert found["reason"] == "config.json cannot be read: it is larger than 16 MiB"
+    assert (found["format"], found["config"]) == ("safetensors", None)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "loop", "dangling"])
+def test_a_config_that_is_no_file_is_told(tmp_path: Path, kind: str) -> None:
+    config = tmp_path / "config.json"
+    match kind:
+        case "pipe":
+            os.mkfifo(config)
+        case "folder":
+            config.mkdir()
+        case "loop":
+            config.symlink_to(config)
+        case _:
+            config.symlink_to("nowhere")
+    (tmp_path / "model.safetensors").write_bytes(WEIGHTS)
+    found = parse_model(read_model(LocalHost(), str(tmp_path)))
+    assert found["reason"].startswith("config.json cannot be read: ")
+    assert found["format"] == "safetensors"

@@ -417,6 +417,21 @@ def test_the_first_closed_folder_is_named() -> None:
             "/srv/models/new": {"reachable": True, "closed_at": None},
             "/srv/services": {"reachable": True, "closed_at": None},
         },
+        "programs": {},
+    }
+
+
+def test_an_interpreter_behind_a_link_is_looked_for_too() -> None:
+    host = MemoryHost({"/etc/passwd": "serve:x:9:9::/:\n"})
+    host.put_folder("/root", mode=0o700)
+    host.put("/root/python/bin/python3.11", "ELF", mode=0o755)
+    host.put("/srv/engine/bin/vllm", "#!/srv/engine/bin/python3\n", mode=0o755)
+    host.put_link("/srv/engine/bin/python3", "/root/python/bin/python3.11")
+    target = Target(user="serve", command=("/srv/engine/bin/vllm",))
+    programs = reach.parse(reach.read(host, target))["programs"]
+    assert programs == {
+        "/root/python/bin/python3.11": {"reachable": False, "closed_at": "/root"},
+        "/srv/engine/bin/vllm": {"reachable": True, "closed_at": None},
     }
 
 

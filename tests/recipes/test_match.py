@@ -100,6 +100,7 @@ def test_other_weights_than_the_recipe_names() -> None:
         ({"gpu_name": "NVIDIA H100 80GB HBM3"}, "which only has the same architecture (sm_90)"),
         ({"gpu_name": "NVIDIA L4", "arch": "sm_89"}, "it is for h200, and there is NVIDIA L4"),
         ({"gpu_name": "", "arch": ""}, "which GPUs there are is not known"),
+        ({"gpu_name": "", "uses_none": True}, "it is for h200, and the deployment uses no GPU"),
         ({"gpu_count": 4}, "it takes 8 GPUs, and there are 4"),
         ({"release": "0.18.0"}, "it is for releases >=0.19.0, and this is 0.18.0"),
     ],

@@ -219,6 +219,19 @@ def test_no_password_of_an_address_is_kept(world: World, tmp_path: Path) -> None
     assert "secret" not in caught.value.summary
 
 
+@pytest.mark.parametrize("login", ["me:SEC/RETPW9", "me:SEC@RETPW9", "RETPW9", "me:SEC'RETPW9"])
+def test_no_login_and_no_query_is_told(world: World, tmp_path: Path, login: str) -> None:
+    address = f"file://{login}@{tmp_path}/nowhere?token=SECRETTOK9#SECRETTOK9"
+    with pytest.raises(HostError) as caught:
+        synced(world, address)
+    reporter = world.reporter
+    assert isinstance(reporter, ListReporter)
+    told = " ".join((caught.value.summary, caught.value.hint, *map(repr, reporter.events)))
+    assert "nowhere" in told
+    for secret in ("RETPW9", "SECRETTOK9", "SEC"):
+        assert secret not in told
+
+
 @pytest.mark.parametrize("source", ["ext::sh -c id", "--upload-pack=x", "http://example.org/x"])
 def test_other_protocols_are_no_repositories(world: World, source: str) -> None:
     with pytest.raises(UsageError, match="is no folder"):
@@ -249,8 +262,12 @@ def test_nothing_to_list_or_show(world: World) -> None:
     with pytest.raises(UsageError, match="no collection"):
         list_recipes(world)
     synced(world, FIXTURES / "vllm")
-    with pytest.raises(UsageError, match="no collection"):
+    with pytest.raises(UsageError, match="no collection of recipes for sglang was read"):
         list_recipes(world, "sglang")
+    with pytest.raises(UsageError, match="there is no engine named foo"):
+        list_recipes(world, "foo")
+    with pytest.raises(UsageError, match="there is no engine named foo"):
+        show_recipes(world, "acme/Feather-1B", engine="foo")
     with pytest.raises(UsageError, match="no recipe is about acme/Unknown"):
         show_recipes(world, "acme/Unknown")
     with pytest.raises(UsageError, match="on L4"):

@@ -17,18 +17,25 @@ from stoker.ports import Clock, Reporter
 
 #: How often the engine is looked at. A small model loads in under a second.
 INTERVAL_SECONDS = 0.2
-#: How many of an engine's last lines are shown when it dies.
+#: How many of an engine's last lines are shown when it dies, and how many behind its first error.
 LAST_LINES = 12
+LINES_BEHIND_ERROR = 3
+#: No line of an engine is shown at greater length.
+LINE_CHARACTERS = 400
 
 _DEAD = frozenset({ServicePhase.FAILED, ServicePhase.STOPPED, ServicePhase.ABSENT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a start has come: a title for a person and, where known, a fraction of it."""
+    """How far a start has come: a title for a person and, where known, a fraction of it.
+
+    ``has_failed``: the engine told why it is about to end, so nothing is left to be estimated.
+    """
 
     title: str
     fraction: float | None = None
+    has_failed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +45,8 @@ class Watched:
     ``read_log``: the lines that the engine has written since this start. ``progress``: what the
     guard of this process tells. ``is_loaded``: whether the engine says that it has.
     ``is_verified``: whether its guard calls it ready. ``explain``: what the lines of one that ended
-    say about the reason, empty for nothing.
+    say about the reason, empty for nothing. ``find_error``: where among them the first error
+    begins and ends, None where none is seen.
     """
 
     name: str
@@ -48,6 +56,7 @@ class Watched:
     is_loaded: Callable[[], bool]
     is_verified: Callable[[ServiceState], bool]
     explain: Callable[[Sequence[str]], str]
+    find_error: Callable[[Sequence[str]], range | None]
 
 
 def wait_loaded(
@@ -63,12 +72,19 @@ def wait_loaded(
     supervisor has already begun another one.
     """
     began = clock.monotonic_seconds()
-    process = ""
+    process, reached = "", 0.0
     while True:
         state = _look(watched, process)
         process = process or state.process
-        seconds = clock.monotonic_seconds() - began
-        _tell(watched, state, reporter, seconds=seconds, expected_seconds=expected_seconds)
+        event = _describe(
+            watched,
+            watched.progress(state),
+            seconds=clock.monotonic_seconds() - began,
+            expected_seconds=expected_seconds,
+            reached=reached,
+        )
+        reached = max(reached, event.fraction or 0.0)
+        reporter.emit(event)
         if state.process and watched.is_loaded():
             return state
         clock.sleep(INTERVAL_SECONDS)
@@ -110,36 +126,58 @@ def _is_dead(state: ServiceState, process: str) -> bool:
 
 def _death_sentence(watched: Watched, state: ServiceState) -> str:
     detail = f" ({state.detail})" if state.detail else ""
-    reason = watched.explain(watched.read_log())
+    lines = watched.read_log()
+    reason = watched.explain(lines)
     because = f": {reason}" if reason else ""
-    lines = _last_lines(watched)
-    told = f"its last lines:\n{lines}" if lines else "it wrote nothing"
+    told = _quote(lines, watched.find_error(lines))
     return f"{watched.name} ended while it was starting{because}{detail}; {told}"
 
 
+def _quote(lines: Sequence[str], error: range | None) -> str:
+    """The lines that tell most: the first error, which is nearest to the cause, and the end."""
+    if not lines:
+        return "it wrote nothing"
+    if error is None or error.start >= len(lines) - LAST_LINES:
+        return f"its last lines:\n{_indent(lines[-LAST_LINES:])}"
+    first = _indent(lines[error.start : error.stop])
+    end = max(error.stop, len(lines) - LINES_BEHIND_ERROR)
+    gap = "    ...\n" if end > error.stop else ""
+    rest = f"\n{gap}{_indent(lines[end:])}" if end < len(lines) else ""
+    return f"the first error in its log, and the end:\n{first}{rest}"
+
+
 def _last_lines(watched: Watched) -> str:
-    return "\n".join(f"    {line}" for line in watched.read_log()[-LAST_LINES:])
+    return _indent(watched.read_log()[-LAST_LINES:])
 
 
-def _tell(
+def _indent(lines: Sequence[str]) -> str:
+    return "\n".join(f"    {line[:LINE_CHARACTERS]}" for line in lines)
+
+
+def _describe(
     watched: Watched,
-    state: ServiceState,
-    reporter: Reporter,
+    progress: Progress,
     *,
     seconds: float,
     expected_seconds: float | None,
-) -> None:
-    progress = watched.progress(state)
-    fraction = progress.fraction
-    if fraction is None and expected_seconds:
-        fraction = min(seconds / expected_seconds, 0.99)
-    data = {"seconds": round(seconds, 1), "expected_seconds": expected_seconds}
-    reporter.emit(
-        Event(
-            kind=EventKind.PHASE,
-            subject=watched.name,
-            text=progress.title,
-            fraction=fraction,
-            data=data,
-        )
+    reached: float,
+) -> Event:
+    """What is told of a start. Its fraction never falls below what was ``reached``.
+
+    Earlier starts tell the whole of it; without them there is the fraction of a phase, which is
+    left out where a later phase begins anew.
+    """
+    expected = None if progress.has_failed else expected_seconds
+    fraction = None if progress.has_failed else progress.fraction
+    if expected:
+        fraction = max(min(seconds / expected, 0.99), reached)
+    elif fraction is not None and fraction < reached:
+        fraction = None
+    data = {"seconds": round(seconds, 1), "expected_seconds": expected}
+    return Event(
+        kind=EventKind.PHASE,
+        subject=watched.name,
+        text=progress.title,
+        fraction=fraction,
+        data=data,
     )

@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
         no_args_is_help=True,
         rich_markup_mode=None,
     )
-    group.command()(show)
+    group.command(context_settings={"ignore_unknown_options": True})(show)
     group.command("upgrade-check")(upgrade_check)
     group.command("fix-flags")(fix_flags)
     app.add_typer(group, name="engine")

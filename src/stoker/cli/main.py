@@ -40,6 +40,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+#: A flag may be asked for as it is written, dashes and all.
+_TAKES_FLAGS = {"ignore_unknown_options": True}
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 File = Annotated[str, typer.Argument(metavar="FILE", help="The deployment file (YAML).")]
 EndHolders = Annotated[
@@ -227,7 +229,7 @@ def plan(
         raise typer.Exit(ExitCode.CHANGES_PENDING)
 
 
-@app.command()
+@app.command(context_settings=_TAKES_FLAGS)
 def explain(
     *,
     file: File,

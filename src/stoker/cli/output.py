@@ -8,11 +8,12 @@ import sys
 from stoker.cli.streams import write_or_drop
 from stoker.errors import Blocked, RollbackFailed, SpecError, StalePlan, StokerError
 from stoker.model.document import render_document
+from stoker.model.visible import escape_json, visible_lines
 
 
 def print_text(text: str) -> None:
-    """A result for a person."""
-    print_chunk(text if text.endswith("\n") else text + "\n")
+    """A result for a person: what a terminal would obey in foreign texts is spelled out."""
+    print_chunk(_ended(visible_lines(text)))
 
 
 def print_chunk(text: str) -> bool:
@@ -28,7 +29,7 @@ def print_value(value: object) -> None:
     """A result for a program: a value as its JSON document, or JSON-shaped data as it is."""
     is_plain = isinstance(value, (dict, list))
     text = json.dumps(value, indent=2, ensure_ascii=False) if is_plain else render_document(value)
-    print_text(text)
+    print_chunk(_ended(escape_json(text)))
 
 
 def print_error(error: StokerError, *, as_json: bool) -> None:
@@ -39,7 +40,11 @@ def print_error(error: StokerError, *, as_json: bool) -> None:
     lines = [f"error: {error.summary}", *(f"  {detail}" for detail in _details(error))]
     if error.hint:
         lines.append(f"hint: {error.hint}")
-    write_or_drop(sys.stderr, "\n".join(lines) + "\n")
+    write_or_drop(sys.stderr, visible_lines("\n".join(lines)) + "\n")
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith("\n") else text + "\n"
 
 
 def _details(error: StokerError) -> list[str]:

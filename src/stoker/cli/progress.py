@@ -11,6 +11,7 @@ from typing import TextIO
 from stoker.cli.streams import write_or_drop
 from stoker.model.document import render_line
 from stoker.model.event import Event, EventKind
+from stoker.model.visible import escape_json, visible_lines
 
 CLEAR_LINE = "\r\x1b[K"
 #: Told by the result itself, or too fine for a line of their own.
@@ -31,7 +32,7 @@ class TextReporter:
         if event.kind in _QUIET:
             return
         is_passing = event.kind in (EventKind.PHASE, EventKind.PROGRESS)
-        text = _line(event)
+        text = visible_lines(_line(event))
         if is_passing and self._is_terminal:
             self._rewrite(text)
         elif not is_passing or self._key(event) != self._last:
@@ -75,7 +76,7 @@ class JsonReporter:
 
     def emit(self, event: Event) -> None:
         """See :class:`stoker.ports.Reporter`."""
-        write_or_drop(self._stream, render_line(_stamped(event)))
+        write_or_drop(self._stream, escape_json(render_line(_stamped(event))))
 
     def close(self) -> None:
         """Nothing is left half-written."""

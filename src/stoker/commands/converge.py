@@ -32,7 +32,7 @@ from stoker.commands.prepare import prepare
 from stoker.commands.ready import verify_service
 from stoker.commands.supervising import DEFAULT_KIND, using
 from stoker.commands.world import World
-from stoker.errors import Blocked, NoSpace, StalePlan
+from stoker.errors import Blocked, NoSpace, StalePlan, StokerError
 from stoker.model.event import Event, EventKind
 from stoker.model.layout import deployments_folder, is_secret, lock_path
 from stoker.model.plan import Image, Plan
@@ -104,7 +104,7 @@ def _run(world: World, plan: Plan) -> str:
             f"the state folder has no room for the journal of this run: {error.summary}",
             hint="nothing was changed; free some space and try again",
         ) from error
-    run_plan(plan, _tools(world), journal, lambda: plan_back(world, plan, run))
+    run_plan(plan, _tools(world, run), journal, lambda: plan_back(world, plan, run))
     return run
 
 
@@ -116,7 +116,7 @@ def _new_run_name(world: World, plan: Plan) -> str:
     return f"{last + 1:06d}-{now:%Y%m%dT%H%M%S}-{plan.verb}"
 
 
-def _tools(world: World) -> Tools:
+def _tools(world: World, run: str) -> Tools:
     marks = LogMarks(world)
     return Tools(
         host=world.host,
@@ -129,9 +129,20 @@ def _tools(world: World) -> Tools:
         before_start=marks.mark,
         freeing=lambda activation: freeing(world, activation),
         end_named=lambda activation, ended: end_named(world, activation, ended),
-        verify=lambda name: verify_service(world, name, marks.lines_since),
+        verify=lambda name: _verify(world, name, marks, run),
         forget=lambda name: forget_deployment(world, name),
     )
+
+
+def _verify(world: World, name: str, marks: LogMarks, run: str) -> None:
+    """Verify the service. The log of one that fails is kept before any roll-back removes it."""
+    try:
+        verify_service(world, name, marks.lines_since)
+    except (StokerError, KeyboardInterrupt) as failure:
+        path = marks.keep(name, run)
+        if path and isinstance(failure, StokerError):
+            failure.summary += f"\nthe whole log: {path}"
+        raise
 
 
 def plan_back(world: World, plan: Plan, run: str) -> Plan:
@@ -162,7 +173,9 @@ def recover(world: World) -> None:
         world = using(world, plan.origin.get("supervisor", DEFAULT_KIND))
         journal = Journal(world.host, world.clock, world.folders, run)
         if is_complete(entries, plan):
-            end_run(plan, _tools(world), journal, Outcome.DONE, detail="closed by the next run")
+            end_run(
+                plan, _tools(world, run), journal, Outcome.DONE, detail="closed by the next run"
+            )
             continue
         _recover_run(world, plan, journal)
 
@@ -171,7 +184,8 @@ def _recover_run(world: World, plan: Plan, journal: Journal) -> None:
     text = f"an earlier `stoker {plan.verb}` of {plan.name} was interrupted; recovering"
     world.reporter.emit(Event(kind=EventKind.NOTE, subject=journal.run, text=text))
     _sweep(world, plan)
-    roll_back(plan, _tools(world), journal, lambda: plan_back(world, plan, journal.run))
+    tools = _tools(world, journal.run)
+    roll_back(plan, tools, journal, lambda: plan_back(world, plan, journal.run))
 
 
 def _sweep(world: World, plan: Plan) -> None:

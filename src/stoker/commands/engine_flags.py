@@ -33,16 +33,20 @@ from stoker.model.facts import Facts, Observation, Plain, Target, Unknown
 from stoker.model.finding import Source
 from stoker.model.installed_flags import FileMark, InstalledFlags
 from stoker.model.layout import engine_flags_path
+from stoker.model.visible import visible
 from stoker.ports import Command, ReadableHost
 from stoker.probes import engine_packages
 from stoker.probes.engine import become
 from stoker.probes.observe import observe
+from stoker.recipes.notes.secrets import hide_secrets
 from stoker.state.documents import read_document, write_document
 
 #: The observation that says whose flags a plan was checked against.
 OBSERVATION = "engine_flags"
 #: Importing an engine takes 5 to 60 seconds, from a cold disk longer.
 TIMEOUT_SECONDS = 180.0
+#: When the reader ends itself: only where Stoker was killed, and cannot do it.
+_READER_SECONDS = int(TIMEOUT_SECONDS) + 10
 _EXPECTED_SECONDS = 15.0
 _TELL_SECONDS = 1.0
 _MOST_FILES = 4000
@@ -230,7 +234,12 @@ def _program_to_ask(world: World, row: EngineRow, facts: Facts) -> tuple[str, ..
         interpreter = facts.read("engine_packages.interpreter")
         if isinstance(interpreter, Unknown):
             raise _NotAsked(interpreter.reason)
-        asked = {"root": row.parser.root, "make": row.parser.make, "fill": row.parser.fill}
+        asked = {
+            "root": row.parser.root,
+            "make": row.parser.make,
+            "fill": row.parser.fill,
+            "seconds": _READER_SECONDS,
+        }
         return (str(interpreter), "-c", load_reader(), json.dumps(asked))
     program = facts.read("engine_packages.program")
     if isinstance(program, Unknown) or not row.help:
@@ -273,7 +282,9 @@ def _ask(world: World, question: _Question, kind: str) -> InstalledFlags:
             world.reporter.emit(event)
 
     tell()
-    command = Command(argv=question.argv, timeout_seconds=TIMEOUT_SECONDS, env=question.env)
+    command = Command(
+        argv=question.argv, timeout_seconds=TIMEOUT_SECONDS, env=question.env, is_question=True
+    )
     try:
         ran = world.host.run(command, tell)
     except HostError as error:
@@ -304,10 +315,11 @@ def _parse_answer(stdout: str, stderr: str) -> dict[str, Plain]:
     try:
         answer = json.loads(stdout)
     except (ValueError, RecursionError) as error:
-        reason = last or "it said nothing"
-        raise _NotAsked(f"it ended without an answer: {_shorten(reason)}") from error
+        raise _NotAsked(
+            f"it ended without an answer: {_show(last) or 'it said nothing'}"
+        ) from error
     if not isinstance(answer, dict):
-        raise _NotAsked(f"its answer makes no sense: {_shorten(stdout[:200])}")
+        raise _NotAsked(f"its answer makes no sense: {_show(stdout[:200])}")
     return answer
 
 
@@ -341,6 +353,11 @@ def _parse_files(rows: Plain) -> tuple[FileMark, ...]:
             case _:
                 return ()
     return tuple(marks)
+
+
+def _show(text: str) -> str:
+    """Words of the engine's own: no secret, and nothing that a terminal would obey."""
+    return _shorten(visible(hide_secrets(text)))
 
 
 def _shorten(text: str) -> str:

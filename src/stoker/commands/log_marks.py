@@ -1,7 +1,8 @@
 """Where in a service's log its newest start began.
 
 A log goes on over restarts; without a mark, the lines of an earlier start would be taken for
-this one's progress. Used while a plan is activated.
+this one's progress. Used while a plan is activated. Of a start that failed the log is kept in
+the run's folder: a roll-back may forget the service and its log with it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from collections.abc import Sequence
 
 from stoker.commands.world import World
 from stoker.errors import HostError
+from stoker.model.layout import engine_log_path
 
 #: Only the end of a log is read.
 TAIL_BYTES = 64 << 10
+#: Of a start that failed more is read and kept: its first error may stand far from the end.
+START_BYTES = 2 << 20
 
 
 class LogMarks:
@@ -27,10 +31,29 @@ class LogMarks:
         self._marks[name] = self._size_bytes(name)
 
     def lines_since(self, name: str) -> Sequence[str]:
-        """The lines that came after the mark, at most the tail of the log."""
+        """The lines that came after the mark, at most START_BYTES of them."""
+        return self._read_since(name).decode("utf-8", "replace").splitlines()
+
+    def keep(self, name: str, run: str) -> str:
+        """Copy what came after the mark into the folder of ``run``, and return the copy's path.
+
+        The first failure of a run is its cause, so a copy that is there stays. Empty where there
+        is nothing to keep or it cannot be written: the failure itself must not be lost over it.
+        """
+        path = engine_log_path(self._world.folders, run)
+        try:
+            content = self._read_since(name)
+            if not content or self._world.host.stat(path) is not None:
+                return ""
+            self._world.host.write_file(path, content, 0o600)
+        except HostError:
+            return ""
+        return path
+
+    def _read_since(self, name: str) -> bytes:
         size_bytes, mark = self._size_bytes(name), self._marks.get(name, 0)
         begin = mark if mark <= size_bytes else 0  # the log was rotated since
-        return read_tail(self._world, name, begin=begin)
+        return _read_end(self._world, name, begin=begin, most_bytes=START_BYTES)
 
     def _size_bytes(self, name: str) -> int:
         try:
@@ -42,13 +65,16 @@ class LogMarks:
 
 def read_tail(world: World, name: str, *, begin: int = 0) -> Sequence[str]:
     """The last lines of a service's log, from byte ``begin`` on; none if it cannot be read."""
+    content = _read_end(world, name, begin=begin, most_bytes=TAIL_BYTES)
+    return content.decode("utf-8", "replace").splitlines()
+
+
+def _read_end(world: World, name: str, *, begin: int, most_bytes: int) -> bytes:
     path = world.supervisor.log_path(name)
     try:
         stat = world.host.stat(path)
         if stat is None:
-            return ()
-        offset = max(begin, stat.size_bytes - TAIL_BYTES)
-        text = world.host.read_bytes(path, offset, TAIL_BYTES).decode("utf-8", "replace")
+            return b""
+        return world.host.read_bytes(path, max(begin, stat.size_bytes - most_bytes), most_bytes)
     except HostError:
-        return ()
-    return text.splitlines()
+        return b""

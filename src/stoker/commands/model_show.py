@@ -10,6 +10,7 @@ from stoker.commands.model_card import CARD, describe_demand
 from stoker.commands.world import World
 from stoker.errors import HostError, UsageError
 from stoker.knowledge.derived.checkpoint import describe_checkpoint
+from stoker.knowledge.derived.divisions import describe_uneven
 from stoker.knowledge.derived.ranks import division_of, rank_bytes
 from stoker.model.facts import Plain, Unknown
 from stoker.model.shown_model import RankShare, ShownModel
@@ -120,7 +121,12 @@ def _find_shares(
         division = division_of(parts, tensor=count, expert=expert or 1)
         held = rank_bytes(seen.get("forms"), division)
         if isinstance(held, int):
-            yield RankShare(tensor=count, expert=division.expert, weight_bytes=held)
+            yield RankShare(
+                tensor=count,
+                expert=division.expert,
+                weight_bytes=held,
+                uneven=describe_uneven(parts, tensor=count, expert=division.expert),
+            )
 
 
 def _usual_ranks(parts: Mapping[str, Plain]) -> tuple[int, ...]:

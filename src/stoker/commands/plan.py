@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from stoker.commands.assemble import plan_deployment
 from stoker.commands.folders import absolute_path
@@ -76,10 +77,17 @@ def write_plan_file(world: World, plan: Plan, path: str) -> None:
         raise UsageError(f"the plan cannot be written: {error.summary}", error.hint) from error
 
 
+def _open_at_once(path: str, flags: int) -> int:
+    """Open without waiting for whoever writes into a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+
+
 def read_file(path: str) -> str:
-    """The text of a file that the user named. Raises UsageError."""
+    """The text of a file that the user named. Raises UsageError, for a pipe or a device too."""
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb", opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UsageError(f"{path} is not a file", "a deployment file is wanted here")
             content = file.read(FILE_LIMIT_BYTES)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", _hint(error, path)) from error

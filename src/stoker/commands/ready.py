@@ -16,7 +16,7 @@ from stoker.commands.guarding import find_key, is_verified_by, read_guard
 from stoker.commands.world import World
 from stoker.contract.run import verify
 from stoker.endpoints.limited import LimitedEndpoint
-from stoker.engines.phases import read_phase
+from stoker.engines.phases import find_error, read_phase
 from stoker.errors import ContractFailed, SupervisorError
 from stoker.knowledge.engines import load_engine_table
 from stoker.model.contract import Request, Verdict, Verification
@@ -120,6 +120,8 @@ def _watch(
         guard = read_guard(world, state)
         if guard is None:
             return Progress(title="starting")
+        if guard.phase == "failed":
+            return Progress(title=guard.text, has_failed=True)
         if guard.percent is None:
             return Progress(title=guard.text)
         # Whoever shows a fraction says it in figures himself.
@@ -142,4 +144,5 @@ def _watch(
         is_loaded=is_loaded,
         is_verified=lambda state: is_verified_by(read_guard(world, state)),
         explain=explain,
+        find_error=lambda lines: find_error(lines, load_engine_table(launch.engine)),
     )

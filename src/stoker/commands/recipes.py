@@ -124,6 +124,7 @@ def seek(deployment: Deployment, facts: Facts, table: EngineTable, place: Place)
         gpu_name=_word(hardware.get("name")),
         arch=_word(hardware.get("arch")),
         gpu_count=hardware["count"] if isinstance(hardware.get("count"), int) else 0,
+        uses_none=hardware.get("count") == 0,
         release=_word(derive_stack(subject).get("version")),
     )
 
@@ -209,11 +210,10 @@ def _recipes_about(world: World, engine: str, sought: Sought, wish: str) -> Iter
 
 def list_recipes(world: World, engine: str | None = None) -> ListedRecipes:
     """Every model that the collections are about. Raises UsageError for an engine without any."""
-    collections = list_collections(world.host, world.folders)
-    if engine is not None:
-        collections = tuple(each for each in collections if each.engine == engine)
+    collections = _collections_for(world, engine)
     if not collections:
-        raise UsageError("no collection of recipes was read yet", _SYNC_HINT)
+        about = f" for {engine}" if engine else ""
+        raise UsageError(f"no collection of recipes{about} was read yet", _SYNC_HINT)
     lines = [
         RecipeLine(
             model=entry.models[0] if entry.models else "",
@@ -232,10 +232,21 @@ def list_recipes(world: World, engine: str | None = None) -> ListedRecipes:
     return ListedRecipes(collections=heads, lines=tuple(lines))
 
 
+def _collections_for(world: World, engine: str | None) -> tuple[RecipeCollection, ...]:
+    """The collections, of one engine where it is named. Raises UsageError for one that is none."""
+    collections = list_collections(world.host, world.folders)
+    if engine is None:
+        return collections
+    load_engine_table(engine)  # says which there are, if there is none of that name
+    return tuple(each for each in collections if each.engine == engine)
+
+
 def show_recipes(
     world: World, model: str, *, engine: str | None = None, gpu: str | None = None
 ) -> ShownRecipes:
     """Every recipe about a model, with the command line that it gives. Raises UsageError."""
+    if engine is not None:
+        load_engine_table(engine)
     found = [
         recipe
         for collection, entry in _entries_about(world, model)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from stoker.commands.assemble import require_current
 from stoker.commands.ready import connect
@@ -26,7 +27,8 @@ from stoker.knowledge.engines import engine_kinds, load_engine_table
 from stoker.model.contract import Request
 from stoker.model.engine_table import EngineTable
 from stoker.model.facts import Plain
-from stoker.model.resolved import Resolved
+from stoker.model.generation import Generation
+from stoker.model.resolved import Resolved, ResolvedValue
 from stoker.state.documents import choose_deployment
 
 #: A log is read backwards, so much at once, until its last start has been found.
@@ -42,14 +44,25 @@ def read_deployment(world: World, name: str | None) -> Resolved:
     generation = require_current(world, chosen)
     table = load_engine_table(generation.launch.engine)
     lines = _lines_of_last_start(world, world.supervisor.log_path(chosen), table)
-    resolved = read_resolved(lines, table)
+    is_running = bool(world.supervisor.state(chosen).pid)
+    resolved = replace(read_resolved(lines, table), deployment=chosen, is_running=is_running)
+    # Of one that does not run, another server may have the port by now.
+    return (
+        add_answers(resolved, _ask_all(world, generation, table), table) if is_running else resolved
+    )
+
+
+def _ask_all(
+    world: World, generation: Generation, table: EngineTable
+) -> Mapping[str, Mapping[str, ResolvedValue]]:
+    """What the engine that runs answers, by the path that was asked."""
     endpoint = LimitedEndpoint(connect(world, generation), world.clock, _ANSWER_SECONDS)
-    answers = {}
-    for path in answer_paths(table):
-        told = _ask(endpoint, path)
-        if told is not None:
-            answers[path] = read_answer(told, path, table)
-    return add_answers(resolved, answers, table)
+    told = {path: _ask(endpoint, path) for path in answer_paths(table)}
+    return {
+        path: read_answer(answer, path, table)
+        for path, answer in told.items()
+        if answer is not None
+    }
 
 
 def read_log(world: World, path: str, kind: str | None) -> Resolved:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from stoker.commands.deployment_file import write_back
 from stoker.commands.folders import absolute_path
 from stoker.commands.plan import read_file
 from stoker.commands.resolve import UNKNOWN_BUILD, Resolved, resolve, resolve_launch
 from stoker.commands.supervising import using_wanted
 from stoker.commands.world import World
-from stoker.errors import HostError, UsageError
+from stoker.errors import UsageError
 from stoker.knowledge.engines import engine_kinds, load_variables
-from stoker.knowledge.lifetimes import public_version
+from stoker.knowledge.lifetimes import match_release, public_version
 from stoker.knowledge.releases import find_release, known_builds, load_table_for
 from stoker.knowledge.renames import judge_flags
 from stoker.knowledge.upgrades import Standing, compare_releases
@@ -25,6 +26,7 @@ from stoker.spec import parse_deployment
 from stoker.spec.rename import rename_keys
 
 _SETTINGS = ("engine", "settings")
+_MOST_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +90,7 @@ def fix_flags(
         new = rename_keys(text, _SETTINGS, names, origin=path)
         parse_deployment(new, path, engine_kinds=engine_kinds())
         if is_written:
-            _write(world, path, new)
+            write_back(world, path, text, new)
     return FixedFlags(
         file=path,
         engine=resolved.deployment.engine.kind,
@@ -122,14 +124,21 @@ def _named(resolved: Resolved, version: str) -> _Release:
     """A release by its number. Raises UsageError for one whose flags are not known."""
     kind = resolved.deployment.engine.kind
     builds = known_builds(kind)
-    if public_version(version) not in builds:
+    if not version.strip():
+        raise UsageError(f"a release of {kind} is wanted, and none was named", f"as {builds[-1]}")
+    named = match_release(version, builds)
+    if named is None:
         known = f"{builds[0]} to {builds[-1]}" if len(builds) > 1 else builds[0]
         near = find_release(kind, version).build
         raise UsageError(
-            f"the flags of {kind} {version} are not known",
+            f"the flags of {kind} {_cut(version)} are not known",
             f"those of {known} are; the nearest is {near}",
         )
-    return _Release(version=version, table=load_table_for(kind, version))
+    return _Release(version=named, table=load_table_for(kind, named))
+
+
+def _cut(version: str) -> str:
+    return version if len(version) <= _MOST_SHOWN else f"{version[:_MOST_SHOWN]}..."
 
 
 def _stand(resolved: Resolved, release: _Release) -> Standing:
@@ -145,12 +154,3 @@ def _stand(resolved: Resolved, release: _Release) -> Standing:
         variables=load_variables(kind, known),
         settings=launch.settings,
     )
-
-
-def _write(world: World, path: str, text: str) -> None:
-    target = absolute_path(path)
-    try:
-        stat = world.host.stat(target)
-        world.host.write_file(target, text.encode(), stat.mode if stat else 0o644)
-    except HostError as error:
-        raise UsageError(f"{path} cannot be written: {error.summary}", error.hint) from error

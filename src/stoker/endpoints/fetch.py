@@ -23,6 +23,7 @@ import httpcore2
 
 from stoker.endpoints.deadline import DeadlineBackend, DeadlineStream, count_down
 from stoker.errors import EndpointError, UsageError
+from stoker.model.addresses import bare_address
 
 LIMIT_BYTES = 1 << 20
 TIMEOUT_SECONDS = 30.0
@@ -105,7 +106,9 @@ def fetch_text(
         if status not in _REDIRECTS:
             return _read_answer(place, status, headers, content)
         here = urljoin(here, headers.get("location", ""))
-    raise EndpointError("protocol", f"{url} leads on more than {MAX_REDIRECTS} times", _SAVE)
+    raise EndpointError(
+        "protocol", f"{bare_address(url)} leads on more than {MAX_REDIRECTS} times", _SAVE
+    )
 
 
 _SAVE = "fetch it yourself, and give the file"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from stoker.engines.phases import read_phase
@@ -100,14 +100,7 @@ def add_answers(
     for told in answers.values():
         for name, value in told.items():
             values.setdefault(name, value)
-    return Resolved(
-        engine=resolved.engine,
-        phase=resolved.phase,
-        title=resolved.title,
-        values=_in_order(table.log, values),
-        titles=_titles(table.log, values),
-        notes=resolved.notes,
-    )
+    return replace(resolved, values=_in_order(table.log, values), titles=_titles(table.log, values))
 
 
 def answer_paths(table: EngineTable) -> tuple[str, ...]:

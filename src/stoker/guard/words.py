@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stoker.guard.progress import read_fraction
-from stoker.guard.values import STARTING, Mode, State
+from stoker.guard.values import FAILED, STARTING, Mode, State
 
 #: A rate that was seen for less of the work, or for less time, says nothing about the rest.
 _TELLING_FRACTION = 0.05
@@ -66,6 +66,8 @@ def _describe(state: State) -> str:
 
 
 def _describe_loading(state: State) -> str:
+    if state.progress.phase == FAILED:
+        return say_phase(FAILED)  # nothing is left that could be estimated
     fraction, left = read_fraction(state.progress, state.rules), estimate_left_seconds(state)
     percent = "" if fraction is None else f" {math.floor(fraction * 100)} %"
     estimate = "" if left is None else f", {_about(left)} left"
@@ -102,6 +104,8 @@ def estimate_left_seconds(state: State) -> float | None:
 
     Earlier starts tell it best; while one takes longer than they did, the rate of this phase does.
     """
+    if state.progress.phase == FAILED:
+        return None
     expected = state.rules.expected_seconds
     elapsed = state.now_seconds - state.began_at_seconds
     if expected and elapsed < expected:

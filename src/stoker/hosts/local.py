@@ -34,6 +34,8 @@ _READ_CHUNK_BYTES = 1 << 20
 _POLL_SECONDS = 0.5
 #: How soon the end of a command is noticed when something else still holds its output open.
 _TICK_SECONDS = 0.05
+#: The same when its output is closed.
+_SHORT_TICK_SECONDS = 0.01
 #: How long the kernel may take to tear down a killed process before we say so.
 _KILL_SECONDS = 10.0
 
@@ -114,14 +116,14 @@ class LocalHost:
         """See :meth:`stoker.ports.ReadableHost.run`.
 
         Of each output stream the last :data:`KEPT_OUTPUT_BYTES` are kept. What a command leaves
-        running when it has ended by itself (a daemon) is not touched.
+        running when it has ended by itself (a daemon) is not touched, unless it was a question.
         """
         process = _start(command)
         output = _Output(process.stdout, process.stderr)
         try:
             timed_out = _follow(process, output, timeout_seconds=command.timeout_seconds, poll=poll)
         finally:
-            _end_group(process)
+            _end_group(process, is_question=command.is_question)
             output.close()
         stdout, stderr = output.texts
         return CommandResult(
@@ -302,7 +304,7 @@ def _follow(
     """Collect output until the command ends; True if the deadline came first."""
     now = time.monotonic()
     deadline, next_poll = now + timeout_seconds, now + _POLL_SECONDS
-    while process.poll() is None:
+    while not _is_over(process):
         now = time.monotonic()
         if now >= deadline:
             return True
@@ -313,14 +315,25 @@ def _follow(
         if output.is_open:
             output.collect(tick)
         else:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(tick)
+            time.sleep(min(tick, _SHORT_TICK_SECONDS))
     return False
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill and reap what still runs; nothing happens when the command has ended by itself."""
-    if process.poll() is not None:
+def _is_over(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it has ended. It is not reaped: until then its number, the group's, is its own."""
+    flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    try:
+        return os.waitid(os.P_PID, process.pid, flags) is not None
+    except ChildProcessError:
+        return True  # whoever started us lets children go unreaped (SIGCHLD is ignored)
+
+
+def _end_group(process: subprocess.Popen[bytes], *, is_question: bool) -> None:
+    """Kill and reap what still runs.
+
+    A command that has ended by itself is only reaped, but of a question the others go too.
+    """
+    if not is_question and process.poll() is not None:
         return
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

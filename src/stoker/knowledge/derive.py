@@ -11,6 +11,7 @@ from dataclasses import asdict
 from types import MappingProxyType
 
 from stoker.knowledge.derived.case import Case
+from stoker.knowledge.derived.engine import derive_engine
 from stoker.knowledge.derived.flags import derive_flags
 from stoker.knowledge.derived.holders import derive_holders
 from stoker.knowledge.derived.listening import derive_key_file, derive_listening, derive_port
@@ -95,7 +96,7 @@ def derive(case: Case) -> dict[str, Plain]:
         "context": derive_context(case),
         "disk": derive_disk(case),
         "draft": derive_weights(case, "draft"),
-        "engine": {"command": case.launch.argv[0]},
+        "engine": derive_engine(case),
         "flags": derive_flags(case),
         "gpus": derive_gpus(case),
         "holders": derive_holders(case),

@@ -47,10 +47,14 @@ class SecretPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secrets:
-    """How secrets are told: by words of a name, or by what they look like."""
+    """How secrets are told: by words of a name, or by what they look like.
+
+    ``endings``: of the last word of a name that no engine chose.
+    """
 
     words: tuple[str, ...]
     pointers: tuple[str, ...]
+    endings: tuple[str, ...]
     pattern: tuple[SecretPattern, ...]
     source: Source
 
@@ -87,6 +91,11 @@ class Variables:
         words = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
         named = bool(words) and not self._points(words) and not self._words().isdisjoint(words)
         return named or is_secret_name(name) or self.looks_secret(value)
+
+    def ends_like_secret(self, name: str) -> bool:
+        """Whether a name that a stranger chose may be a secret's: ``MYPASS``, ``dbPwd``."""
+        words = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
+        return bool(words) and not self.is_usual(name) and words[-1].endswith(self.secrets.endings)
 
     def looks_secret(self, value: str) -> bool:
         """Whether a value looks like a secret, whatever its name."""

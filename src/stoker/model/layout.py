@@ -91,6 +91,11 @@ def image_path(folders: Folders, run: str, digest: str) -> str:
     return posixpath.join(run_folder(folders, run), "images", digest)
 
 
+def engine_log_path(folders: Folders, run: str) -> str:
+    """The end of the engine's log, of a start that failed in this run."""
+    return posixpath.join(run_folder(folders, run), "engine.log")
+
+
 def reserve_path(folders: Folders, run: str) -> str:
     """Room on the disk that a run sets aside for its roll-back."""
     return posixpath.join(run_folder(folders, run), "reserve")

@@ -39,7 +39,8 @@ class Resolved:
     """Everything that one start of an engine told. ``values`` by our names.
 
     ``phase`` is how far the start came: our word, as in the engine's table. ``titles`` are the
-    values' names for a person.
+    values' names for a person. ``deployment`` is its name, and ``is_running`` whether it runs now,
+    so that this is its present start and not only its last; empty and None for a log in a file.
     """
 
     SCHEMA: ClassVar[str] = "resolved/1"
@@ -50,3 +51,5 @@ class Resolved:
     values: Mapping[str, ResolvedValue] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[LogNote, ...] = ()
+    deployment: str = ""
+    is_running: bool | None = None

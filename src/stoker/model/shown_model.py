@@ -15,11 +15,13 @@ from stoker.model.facts import Plain
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankShare:
     """What the fullest of the GPUs holds: ``tensor`` ranks split the model, ``expert`` ranks share
-    its experts (1: they are split as well)."""
+    its experts (1: they are split as well). ``uneven`` says what of it every engine that divides
+    models would refuse, empty for nothing."""
 
     tensor: int
     expert: int
     weight_bytes: int
+    uneven: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

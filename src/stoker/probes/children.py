@@ -21,7 +21,9 @@ def run_reader(host: ReadableHost, module: str, *, timeout_seconds: float, subje
     if "LD_LIBRARY_PATH" in os.environ:
         env["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]  # where some hosts keep the driver
     argv = (sys.executable, "-P", "-m", module)
-    result = host.run(Command(argv=argv, timeout_seconds=timeout_seconds, env=env))
+    result = host.run(
+        Command(argv=argv, timeout_seconds=timeout_seconds, env=env, is_question=True)
+    )
     if result.timed_out:
         raise HostError(f"{subject} did not answer within {timeout_seconds:.0f} seconds")
     if result.exit_status != 0:

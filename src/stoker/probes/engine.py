@@ -37,7 +37,9 @@ def read(host: ReadableHost, target: Target) -> Mapping[str, str]:
     prefix = become(host, target.user) if target.user else ()
     argv = (*prefix, *asked, "--version")
     try:
-        result = host.run(Command(argv=argv, timeout_seconds=_TIMEOUT_SECONDS, env=_ENV))
+        result = host.run(
+            Command(argv=argv, timeout_seconds=_TIMEOUT_SECONDS, env=_ENV, is_question=True)
+        )
     except (AccessDenied, NotFound):
         # NotFound of a file that is there: the interpreter in its first line is not.
         return {"state": "not-executable"}

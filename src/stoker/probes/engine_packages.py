@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from stoker.errors import HostError
+from stoker.model.addresses import bare_address
 from stoker.model.facts import Target
 from stoker.ports import Probe, ReadableHost
 from stoker.probes.reading import list_if_any, read_if_any, read_link_if_any
@@ -23,10 +24,10 @@ _PYTHON = re.compile(r"(python|pypy)3?(\.\d+)?t?")
 _NUMBERED = re.compile(r"python(3\.\d+)t?")
 #: The second line of a launcher whose interpreter's path is too long for a first line (distlib).
 _LONG_LAUNCHER = re.compile(r"^'''exec' \"?([^\"'\n]+?)\"? \"\$0\"", re.MULTILINE)
-_DISTRIBUTION = re.compile(r"([A-Za-z0-9][^-]*)-([^-]+?)(?:-py3[.\d]*)?\.(?:dist|egg)-info")
+#: Printable ASCII alone: a name and a version are shown.
+_DISTRIBUTION = re.compile(r"([A-Za-z0-9][!-,.-~]*)-([!-,.-~]+?)(?:-py3[.\d]*)?\.(?:dist|egg)-info")
 _CUDA = re.compile(r"^cuda\b[^=]*=\s*(?:['\"]([\d.]+)['\"]|None)", re.MULTILINE)
 _LOCAL_CUDA = re.compile(r"\+(?:.*\.)?cu(\d+)(\d)\b")
-_CREDENTIALS = re.compile(r"//[^/@]*@")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HEAD_BYTES = 4096
 _MOST_LINKS = 10
@@ -237,10 +238,10 @@ def _parse_origins(origins: Mapping[str, Any]) -> dict[str, Any]:
     for folder, told in origins.items():
         match = _DISTRIBUTION.fullmatch(folder)
         url, is_editable, commit = _parse_record(told["record"])
-        head = told["head"] if _COMMIT.fullmatch(told["head"]) else ""
+        commits = (each for each in (commit, told["head"]) if _COMMIT.fullmatch(each))
         name = normalise(match[1] if match else folder)
-        url = _CREDENTIALS.sub("//", url)  # facts are shown and passed on
-        parsed[name] = {"url": url, "commit": commit or head or None, "is_editable": is_editable}
+        url = bare_address(url)  # facts are shown and passed on
+        parsed[name] = {"url": url, "commit": next(commits, None), "is_editable": is_editable}
     return parsed
 
 

@@ -52,7 +52,9 @@ def _ask(host: ReadableHost, path: str) -> dict[str, Any] | None:
     env = {"LC_ALL": "C.UTF-8"}
     argv = (path, "-I", "-c", _PROGRAM)
     try:
-        result = host.run(Command(argv=argv, timeout_seconds=_TIMEOUT_SECONDS, env=env))
+        result = host.run(
+            Command(argv=argv, timeout_seconds=_TIMEOUT_SECONDS, env=env, is_question=True)
+        )
     except HostError:
         return None
     try:

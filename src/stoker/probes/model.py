@@ -59,8 +59,8 @@ def _read_file(host: ReadableHost, path: str, size_bytes: int) -> dict[str, str]
         parts = [model_parts.read_safetensors(host, path)]
         return {"kind": "safetensors", "parts": json.dumps(parts)}
     if posixpath.basename(path) == model_config.CONFIG:
-        texts = model_config.read_files(host, posixpath.dirname(path), [model_config.CONFIG])
-        return {"kind": "config", "files": json.dumps(texts)}
+        beside = model_config.read_files(host, posixpath.dirname(path), [model_config.CONFIG])
+        return {"kind": "config", **beside}
     if model_parts.find_pointer(host, path, size_bytes) is not None:
         parts = [model_parts.read_gguf(host, path)]
         return {"kind": "gguf" if path.endswith(".gguf") else "file", "parts": json.dumps(parts)}
@@ -69,8 +69,7 @@ def _read_file(host: ReadableHost, path: str, size_bytes: int) -> dict[str, str]
 
 def _read_folder(host: ReadableHost, path: str) -> dict[str, str]:
     names = host.list_folder(path)
-    raw = {"names": "\n".join(names)}
-    raw["files"] = json.dumps(model_config.read_files(host, path, names))
+    raw = {"names": "\n".join(names), **model_config.read_files(host, path, names)}
     unfinished = list(_find_unfinished(host, path))
     if unfinished:
         raw["unfinished"] = "\n".join(unfinished)
@@ -146,6 +145,8 @@ def _describe_beside(raw: Raw) -> tuple[Value, list[str]]:
         return {}, []
     texts: dict[str, str] = json.loads(raw["files"])
     config, complaints = _parse_config(texts.get(model_config.CONFIG))
+    if "config_problem" in raw:
+        complaints = [f"{model_config.CONFIG} cannot be read: {raw['config_problem']}"]
     names = raw.get("names", "").splitlines()
     named = model_config.describe_names(names)
     unfinished = [*named["unfinished_files"], *raw.get("unfinished", "").splitlines()]

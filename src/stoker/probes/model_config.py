@@ -6,12 +6,13 @@ is kept of it is plain data of bounded size and depth.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stoker.errors import HostError
+from stoker.errors import AccessDenied, HostError
 from stoker.ports import ReadableHost
 from stoker.probes import safetensors
 
@@ -55,18 +56,31 @@ Value = dict[str, Any]
 
 
 def read_files(host: ReadableHost, folder: str, names: Sequence[str]) -> dict[str, str]:
-    """The texts of the small files that are there, by their names. An unreadable one is left out
-    unless it is the config, whose error is the caller's."""
+    """``files``: the texts of the small files that are there, by their names, as JSON.
+
+    What cannot be read is left out, and so is a config that is too large; ``config_problem`` says
+    why it is. A config that is closed to this user raises AccessDenied: the engine's user may see
+    it.
+    """
     texts: dict[str, str] = {}
-    for name in _LIMITS:
+    problem = ""
+    for name, limit_bytes in _LIMITS.items():
         if name not in names:
             continue
         try:
-            texts[name] = host.read_text(f"{folder}/{name}", _LIMITS[name])
-        except HostError:
-            if name == CONFIG:
+            text = host.read_text(f"{folder}/{name}", limit_bytes + 1)
+        except HostError as error:
+            if name != CONFIG:
+                continue
+            if isinstance(error, AccessDenied):
                 raise
-    return texts
+            problem = error.summary
+            continue
+        if name == CONFIG and len(text.encode("utf-8", "replace")) > limit_bytes:
+            problem = f"it is larger than {limit_bytes >> 20} MiB"
+        else:
+            texts[name] = text[:limit_bytes]
+    return {"files": json.dumps(texts), **({"config_problem": problem} if problem else {})}
 
 
 def describe_names(names: Sequence[str]) -> Value:

@@ -27,7 +27,7 @@ class Sought:
     """What a recipe is looked for. What is not known is empty, or 0.
 
     ``names``: of the checkpoint itself; ``base_names``: of what it was made of. ``gpu_name`` is
-    the driver's, ``gpu_count`` how many the deployment has.
+    the driver's, ``gpu_count`` how many the deployment has; ``uses_none``: it surely has none.
     """
 
     engine: str
@@ -37,6 +37,7 @@ class Sought:
     gpu_name: str = ""
     arch: str = ""
     gpu_count: int = 0
+    uses_none: bool = False
     release: str = ""
 
 
@@ -143,6 +144,8 @@ def _judge_precision(recipe: Recipe, sought: Sought) -> tuple[int, str]:
 
 def _judge_hardware(recipe: Recipe, sought: Sought) -> tuple[int, str]:
     word = recipe.hardware.word
+    if sought.uses_none:
+        return 3, f"it is for {word}, and the deployment uses no GPU"
     if not sought.gpu_name:
         return 3, f"it is for {word}, and which GPUs there are is not known"
     if load_recipe_words().is_hardware(word, sought.gpu_name):

@@ -202,7 +202,9 @@ def _tables(shown: ShownModel) -> Iterator[str]:
 
 
 def _share(share: RankShare) -> tuple[str, str, str]:
-    return str(share.tensor), str(share.expert), format_bytes(share.weight_bytes)
+    uneven = f" (does not come out even: {share.uneven})" if share.uneven else ""
+    size = f"{format_bytes(share.weight_bytes)}{uneven}"
+    return str(share.tensor), str(share.expert), size
 
 
 def _unknown(shown: ShownModel) -> Iterator[str]:

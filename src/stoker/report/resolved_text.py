@@ -10,8 +10,7 @@ from stoker.report.table import render_table
 
 def render_resolved(resolved: Resolved) -> str:
     """One line a value: what it is, its figure, and who told it; then what one should know."""
-    title = visible(resolved.title)
-    lines = [f"{resolved.engine}: {resolved.phase}" + (f" ({title})" if title else "")]
+    lines = [_head(resolved)]
     rows = [
         (resolved.titles.get(name, name), _figure(value.value, value.unit), _told_by(value))
         for name, value in resolved.values.items()
@@ -21,6 +20,19 @@ def render_resolved(resolved: Resolved) -> str:
     for note in resolved.notes:
         lines += [f"note: {note.title}", f"    {visible(note.line)}"]
     return "\n".join(lines) + "\n"
+
+
+def _head(resolved: Resolved) -> str:
+    """Whose start this is, whether it still runs, and how far it came."""
+    title = visible(resolved.title)
+    is_more = title and title != resolved.phase
+    reached = f"{resolved.phase} ({title})" if is_more else resolved.phase
+    if not resolved.deployment:
+        return f"{resolved.engine}: {reached}"
+    who = f"{resolved.deployment} ({resolved.engine})"
+    if resolved.is_running:
+        return f"{who}: {reached}"
+    return f"{who} does not run; this is what its last start told, which came to: {reached}"
 
 
 def _told_by(value: ResolvedValue) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from stoker.knowledge.parallel import BLOCK, GROUP, Constraint
+from stoker.knowledge.parallel import BLOCK, GROUP, Constraint, load_parallel
 from stoker.model.facts import Plain, Unknown
 
 
@@ -46,6 +46,32 @@ def find_uneven(
         answer = _apply(row, checkpoint, split)
         if answer is not None:
             yield answer
+
+
+def describe_uneven(checkpoint: Mapping[str, Plain], *, tensor: int, expert: int) -> str:
+    """What surely does not come out even, whichever engine divides the model; empty for nothing.
+
+    ``tensor`` ranks split it, and ``expert`` groups of them share the experts.
+    """
+    table = load_parallel()
+    certain = [row for row in table.constraints if row.certain and not row.versions]
+    rows = [
+        row for row in certain if {row.engine} | _engines_alike(row, certain) >= set(table.engine)
+    ]
+    ways = max(1, tensor // expert)
+    split = Split(tensor=tensor, attention=tensor, expert=expert, expert_tensor=ways)
+    told = (each for each in find_uneven(rows, checkpoint, split) if isinstance(each, str))
+    return "; ".join(dict.fromkeys(told))
+
+
+def _engines_alike(row: Constraint, others: Sequence[Constraint]) -> set[str]:
+    """The engines that make the same check of the same models."""
+    same = (row.check, row.multiple, row.quantizations, row.experts)
+    return {
+        each.engine
+        for each in others
+        if (each.check, each.multiple, each.quantizations, each.experts) == same
+    }
 
 
 def _apply(row: Constraint, checkpoint: Mapping[str, Plain], split: Split) -> Answer:
