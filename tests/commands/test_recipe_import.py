@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,16 +12,19 @@ from stoker.commands.recipe_import import ImportWish, import_recipe
 from stoker.commands.recipes import list_recipes
 from stoker.commands.world import World
 from stoker.endpoints.fetch import Fetched
-from stoker.errors import NotFound, SpecError, UsageError
+from stoker.errors import EndpointError, HostError, NotFound, SpecError, UsageError
+from stoker.hosts.local import LocalHost
 from stoker.knowledge.engines import engine_kinds
 from stoker.model.launch import Origin
 from stoker.model.note import NoteImport
 from stoker.model.recipe import Recipe, RecipeStatus
+from stoker.ports import Stat
 from stoker.recipes.notes.read import Wish
 from stoker.report.recipe_import_text import render_import
 from stoker.spec import parse_deployment
 from stoker.state.recipes import list_collections, read_recipes
 from tests.commands.boxes import Box
+from tests.fakes.host import MemoryHost
 from tests.recipes.notes.notes import case
 
 NOTE = """\
@@ -247,3 +252,65 @@ def test_a_file_for_another_engine_and_a_broken_one(world: World, file: Path) ->
     file.write_text("name: [", encoding="utf-8")
     with pytest.raises(SpecError):
         bring(world, into=str(file))
+
+
+def test_an_address_that_does_not_answer_breaks_no_contract(world: World) -> None:
+    def fetch(url: str) -> Fetched:
+        raise EndpointError("refused", f"{url} cannot be read: no route", "fetch it yourself")
+
+    wanted = ImportWish(source="https://notes.test/a.md", wish=Wish())
+    with pytest.raises(HostError, match="cannot be read: no route") as failure:
+        import_recipe(world, wanted, fetch)
+    assert (failure.value.exit_code, failure.value.hint) == (7, "fetch it yourself")
+
+
+def test_the_file_keeps_its_mode_and_the_link_to_it(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.yaml", tmp_path / "link.yaml"
+    real.write_text(FILE, encoding="utf-8")
+    real.chmod(0o600)
+    link.symlink_to(real)
+    note = tmp_path / "n.md"
+    note.write_text(NOTE, encoding="utf-8")
+    world = replace(Box().world(), host=LocalHost(), me=getpass.getuser())
+    bring(world, str(note), into=str(link))
+    assert link.is_symlink()
+    assert "fp4-gemm-backend" in real.read_text(encoding="utf-8")
+    assert real.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_changed_meanwhile_is_not_written(file: Path) -> None:
+    def fetch(url: str) -> Fetched:
+        return Fetched(text=NOTE, url=url, media_type="text/plain")
+
+    class Changing(MemoryHost):
+        """Someone saves the file while the engine's release is asked."""
+
+        def find_command(self, name: str) -> str | None:
+            file.write_text(FILE.replace("tp-size: 4", "tp-size: 8"), encoding="utf-8")
+            return None
+
+        def stat(self, path: str) -> Stat | None:
+            self.find_command("")
+            return super().stat(path)
+
+    world = replace(Box().world(), host=Changing())
+    wanted = ImportWish(source="https://h.example/n.md", wish=Wish(), into=str(file))
+    with pytest.raises(UsageError, match="nothing was written"):
+        import_recipe(world, wanted, fetch)
+    assert "fp4" not in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["../../../../tmp/x", "A", "", "-a", "a" * 41, "a\n", "a b"])
+def test_a_name_is_letters_digits_and_dashes(world: World, name: str) -> None:
+    with pytest.raises(UsageError, match="--name"):
+        bring(world, name=name)
+    assert kept(world) == []
+
+
+def test_no_query_of_an_address_is_kept(world: World) -> None:
+    def fetch(url: str) -> Fetched:
+        return Fetched(text=NOTE, url=url, media_type="text/plain")
+
+    wanted = ImportWish(source="https://h.example/n.md?token=SECRETTOK9#SECRETTOK9", wish=Wish())
+    assert import_recipe(world, wanted, fetch).source.where == "https://h.example/n.md"
+    assert kept(world)[0].source.where == "https://h.example/n.md"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,16 +16,18 @@ from hashlib import sha256
 
 from stoker import __version__
 from stoker.apply.lock import hold_lock
+from stoker.commands.deployment_file import write_back
 from stoker.commands.folders import absolute_path
 from stoker.commands.plan import read_file
 from stoker.commands.resolve import find_command
 from stoker.commands.world import World
 from stoker.endpoints.fetch import Fetched, fetch_text
-from stoker.errors import NotFound, UsageError
+from stoker.errors import EndpointError, HostError, NotFound, UsageError
 from stoker.knowledge.engines import engine_kinds, load_engine_table
 from stoker.knowledge.notes import load_note_forms
 from stoker.knowledge.stacks import find_build
-from stoker.model.deployment import Deployment
+from stoker.model.addresses import bare_address
+from stoker.model.deployment import NAME_PATTERN, Deployment
 from stoker.model.facts import Plain, Target, Unknown
 from stoker.model.finding import Source
 from stoker.model.layout import recipes_folder
@@ -40,7 +43,6 @@ from stoker.spec import parse_deployment
 from stoker.spec.edit import edit_deployment
 from stoker.state.recipes import list_collections, put_in_force, read_recipes, write_recipes
 
-FILE_MODE = 0o644
 _CARD = "README.md"
 _SETTINGS, _ENV = "engine.settings.", "engine.env."
 #: More notes of one engine than a person keeps.
@@ -68,9 +70,14 @@ class ImportWish:
 def import_recipe(world: World, wanted: ImportWish, fetch: Fetch = fetch_text) -> NoteImport:
     """Read a note and keep what was taken of it; nothing is kept while no command is chosen.
 
-    Raises UsageError, EndpointError or HostError for a source that cannot be read, SpecError for a
+    Raises UsageError or HostError for a source that cannot be read, SpecError for a
     deployment file that is wrong or would become wrong, LockHeld.
     """
+    if wanted.name is not None and not re.fullmatch(NAME_PATTERN.strip("^$"), wanted.name):
+        raise UsageError(
+            f"--name {wanted.name[:60]!r}: a name has lower case letters, digits and dashes, "
+            "at most 40"
+        )
     text, source, name = read_source(world, wanted.source, fetch)
     into = _read_into(wanted.into)
     wish = _complete(world, wanted.wish, into[1] if into else None)
@@ -84,9 +91,14 @@ def read_source(world: World, source: str, fetch: Fetch) -> tuple[str, Source, s
     """The text, where it is from, and the name of its file."""
     today = datetime.fromtimestamp(world.clock.now_seconds(), UTC)
     if "://" in source:
-        fetched = fetch(load_note_forms().find_raw(source))
-        where = Source(kind="documented", where=fetched.url, date=f"{today:%Y-%m-%d}")
-        return fetched.text, where, posixpath.basename(fetched.url) or fetched.url
+        try:
+            fetched = fetch(load_note_forms().find_raw(source))
+        except EndpointError as error:
+            # No contract of a server is broken, which is what that error's exit code says.
+            raise HostError(error.summary, error.hint) from error
+        url = bare_address(fetched.url)
+        where = Source(kind="documented", where=url, date=f"{today:%Y-%m-%d}")
+        return fetched.text, where, posixpath.basename(url) or url
     path = absolute_path(source)
     stat = world.host.stat(path)
     if stat is not None and stat.kind == "folder":
@@ -242,7 +254,7 @@ def _write_into(
         cleared = _without_aliases(other, new)
         edited = edit_deployment(text, {**cleared, **new}, origin=path)
         parse_deployment(edited, path, engine_kinds=engine_kinds())
-        world.host.write_file(absolute_path(path), edited.encode(), FILE_MODE)
+        write_back(world, path, text, edited)
     return told
 
 

@@ -18,6 +18,7 @@ from stoker.apply.lock import hold_lock
 from stoker.commands.folders import absolute_path
 from stoker.commands.world import World
 from stoker.errors import HostError, NotFound, UsageError
+from stoker.model.addresses import bare_address, hide_addresses
 from stoker.model.event import Event, EventKind
 from stoker.model.layout import recipes_folder
 from stoker.model.recipe import RecipeCollection, RecipeComplaint, RecipeEntry, RecipeFile
@@ -89,7 +90,7 @@ def _sync_folder(
     found = find_collections(world.host, path)
     if not found:
         raise UsageError(
-            f"there is no collection of recipes in {repository}",
+            f"there is no collection of recipes in {bare_address(repository)}",
             "give the folder or the address of vLLM's recipes or of SGLang's cookbook",
         )
     if len(found) > 1 and commit is not None:
@@ -260,20 +261,18 @@ def read_commit(host: Host, path: str) -> str:
 
 
 _URL = re.compile(r"^\s*url\s*=\s*(\S+)\s*$")
-#: A name and a password in an address, which nothing here shall keep.
-_LOGIN = re.compile(r"(?<=://)[^/@]*@")
 
 
 def _address_of(host: Host, root: str, told: str, path: str) -> str:
     """Where a collection comes from: what git says of a folder, else what the owner gave."""
     if not told.startswith("/"):
-        return _LOGIN.sub("", told)
+        return bare_address(told)
     if root != path:
         return root
     with suppress(HostError):
         for line in host.read_text(posixpath.join(root, ".git/config"), 1 << 16).splitlines():
             if found := _URL.match(line):
-                return _LOGIN.sub("", found[1])
+                return bare_address(found[1])
     return told
 
 
@@ -291,13 +290,15 @@ def _clone(world: World, url: str) -> Iterator[str]:
         env={**env, "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C.UTF-8"},
         umask=0o077,
     )
-    _tell(world, f"cloning {_LOGIN.sub('', url)}", 0.0)
+    shown = bare_address(url)
+    _tell(world, f"cloning {shown}", 0.0)
     try:
         result = world.host.run(command)
         if result.exit_status != 0:
             last = (result.stderr.strip().splitlines() or ["it says nothing"])[-1]
-            ending = "took too long" if result.timed_out else f"failed: {last[:300]}"
-            raise HostError(f"git clone of {_LOGIN.sub('', url)} {_LOGIN.sub('', ending)}")
+            told = hide_addresses(last.replace(url, shown))[:300]
+            ending = "took too long" if result.timed_out else f"failed: {told}"
+            raise HostError(f"git clone of {shown} {ending}")
         yield path
     finally:
         with suppress(HostError):

@@ -10,13 +10,16 @@ import re
 
 _RUN = re.compile(r"[^\s'\"]+")
 _SIGN = "://"
+#: With a dot it may have a port; without one a colon would stand behind a user.
+_SERVER = re.compile(r"[A-Za-z0-9-]+((\.[A-Za-z0-9-]+)+(:\d{1,5})?)?")
 
 
 def hide_login(text: str, mask: str = "") -> str:
     """The text with ``mask`` in the place of what stands before the server's name in addresses.
 
     Where an at-sign stands in the path it cannot be told from one behind a password, and the path
-    before it goes too. A path of this machine (``file:///``) has no server and stays.
+    before it goes too, unless what stands first has the looks of a server's name (and
+    at most a port behind it). A path of this machine (``file:///``) has no server and stays.
     """
     return _RUN.sub(lambda found: _cut_login(found[0], mask), text)
 
@@ -35,7 +38,8 @@ def has_login(text: str) -> bool:
     """Whether an address in the text holds what may be a password or a token."""
     for found in _RUN.finditer(text):
         login, is_login, _place = found[0].partition(_SIGN)[2].rpartition("@")
-        if is_login and not login.startswith("/") and (":" in login or "/" not in login):
+        is_path = login.startswith("/") or _is_server(login)
+        if is_login and not is_path and (":" in login or "/" not in login):
             return True
     return False
 
@@ -44,8 +48,15 @@ def _cut_login(address: str, mask: str) -> str:
     scheme, sign, rest = address.partition(_SIGN)
     if not sign or rest.startswith("/"):
         return address
-    _, is_login, place = rest.rpartition("@")
-    return f"{scheme}{sign}{mask}{place}" if is_login else address
+    login, is_login, place = rest.rpartition("@")
+    is_cut = bool(is_login) and not _is_server(login)
+    return f"{scheme}{sign}{mask}{place}" if is_cut else address
+
+
+def _is_server(text: str) -> bool:
+    """Whether a text begins with a server's name and goes on with a path."""
+    name, slash, _path = text.partition("/")
+    return bool(slash) and _SERVER.fullmatch(name) is not None
 
 
 def _cut_query(address: str) -> str:

@@ -7,15 +7,13 @@ swallows anything.
 from __future__ import annotations
 
 import errno
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from stoker.errors import HostError, PreparationFailed
+from stoker.model.addresses import hide_login
 from stoker.model.units import format_bytes
 from stoker.ports import ReadableHost
-
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 FULL_DISK_HINT = "free some space there, or choose a folder on another file system"
 
@@ -47,7 +45,7 @@ def require_space(host: ReadableHost, folder: str, needed_bytes: int) -> None:
 
 def hide_credentials(text: str) -> str:
     """The text without the user and password of any address in it."""
-    return _CREDENTIALS.sub("", text)
+    return hide_login(text)
 
 
 def last_line(text: str) -> str:

@@ -19,9 +19,10 @@ from stoker.model.facts import Unknown
 from stoker.model.finding import Source
 from stoker.model.model_card import CardRequirement, CardRequirements
 from stoker.model.note import NoteImport, Verdict
+from stoker.recipes.notes.budget import open_budget
 from stoker.recipes.notes.flag_names import find_option, open_book
 from stoker.recipes.notes.markdown import front_matter
-from stoker.recipes.notes.read import Wish, import_note
+from stoker.recipes.notes.read import Wish, import_commands, import_note
 from stoker.recipes.notes.secrets import hide_secrets
 from stoker.recipes.notes.text import clean
 from stoker.recipes.yaml import UnreadableYaml, read_yaml
@@ -53,6 +54,8 @@ _CONTEXT = re.compile(
     r"(\d{1,3}(?:,\d{3})+|\d{4,8}|\d+(?:\.\d+)?\s?[KkMm])\b"
 )
 _INSTALL = re.compile(r"\b(?:pip|uv|conda)\b.*\binstall\b")
+#: A card is read once as a whole, and once for its commands.
+_READINGS = 2
 _MAX_SENTENCES = 2000
 _MAX_SENTENCE_CHARACTERS = 2000
 _MAX_TEXT_CHARACTERS = 200_000
@@ -62,7 +65,11 @@ _CONTEXT_ROW = "context_tokens"
 
 def parse_card(text: str, *, origin: str = "README.md") -> CardRequirements:
     """Everything that a card asks for. Raises UsageError for a text that is too large."""
-    cleaned = clean(text, origin)
+    with open_budget(readings=_READINGS):
+        return _parse_card(clean(text, origin), origin)
+
+
+def _parse_card(cleaned: str, origin: str) -> CardRequirements:
     noted = _read_commands(cleaned, origin)
     sentences = list(_sentences(cleaned))[:_MAX_SENTENCES]
     front = _front(cleaned)
@@ -119,9 +126,7 @@ def _read_commands(text: str, origin: str) -> NoteImport:
 def _sizes(text: str, noted: NoteImport) -> Iterator[int]:
     """The tensor-parallel sizes of the commands."""
     name = f"--{load_note_forms().gpus.sizes[0]}"
-    for command in noted.commands:
-        wish = Wish(number=command.number)
-        judged = import_note(text, name="README.md", source=noted.source, wish=wish)
+    for judged in import_commands(text, name="README.md", source=noted.source):
         option = find_option(open_book(judged.engine, judged.release).catalogue, name)
         for each in judged.settings:
             is_size = option is not None and each.name in option.names

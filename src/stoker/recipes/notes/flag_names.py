@@ -18,6 +18,7 @@ from stoker.model.engine_table import FlagCatalogue, Option
 from stoker.model.finding import Source
 
 _ARGPARSE = "argparse"
+_UNHEARD = "no release that is known has"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,16 @@ class FlagBook:
             or self._from_rename(written, spelled)
             or Named(written=written, flag=None, sentence=self._explain(spelled))
         )
+
+    def liken(self, named: Named) -> str:
+        """The flag that a name is spelled like, where nobody has it; empty where none is near.
+
+        It takes a while, so that callers count it.
+        """
+        if self.lifetimes is None or not named.sentence.startswith(_UNHEARD):
+            return ""
+        near = _nearest(self.kind, self.release, named.sentence.removeprefix(_UNHEARD).strip())
+        return f"; {near} is spelled most like it" if near else ""
 
     def option_of_old(self, written: str) -> Option | None:
         """The option of the last release that had a flag, None where none did."""
@@ -132,15 +143,19 @@ class FlagBook:
         others = [kind for kind in known_kinds() if kind != self.kind and _has(kind, spelled)]
         if others:
             return f"it is a flag of {' and '.join(others)}, and of no release of {self.kind}"
-        near = self.lifetimes.nearest(spelled, self.release) if self.lifetimes else None
-        question = f"; {near} is spelled most like it" if near else ""
-        return f"no release that is known has {spelled}{question}"
+        return f"{_UNHEARD} {spelled}"
 
 
 @lru_cache(maxsize=8192)
 def _resolve(kind: str, release: str, written: str) -> Named:
-    """Remembered, since a note repeats its flags, and a likeness takes a while to find."""
+    """Remembered, since a note repeats its flags."""
     return open_book(kind, release).find(written)
+
+
+@lru_cache(maxsize=1024)
+def _nearest(kind: str, release: str, spelled: str) -> str | None:
+    lifetimes = open_book(kind, release).lifetimes
+    return lifetimes.nearest(spelled, release) if lifetimes else None
 
 
 def _has(kind: str, spelled: str) -> bool:

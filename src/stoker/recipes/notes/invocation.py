@@ -20,6 +20,8 @@ from stoker.recipes.notes.text import has_mark, mark, show
 MAX_DEPTH = 4
 #: In how many first words of a command a server is looked for behind a program nobody described.
 _MAX_SEARCHED = 64
+#: How many programs around a server are taken off.
+_MAX_WRAPPED = 32
 _SOME_PYTHON = "python3"
 
 
@@ -77,7 +79,9 @@ def _undress(
 ) -> Iterator[Invocation]:
     forms = load_note_forms()
     words = command.words
-    while words:
+    for _ in range(_MAX_WRAPPED):
+        if not words:
+            return
         if server := _recognise([word.text for word in words]):
             worn = Command(words=words, env=dress.env, line=command.line)
             yield Invocation(

@@ -18,8 +18,9 @@ from stoker.knowledge.servers import find_grammar
 from stoker.knowledge.variables import load_variables
 from stoker.model.engine_table import ReservedFlag
 from stoker.model.note import NotedSetting, Verdict
+from stoker.recipes.notes.budget import current_budget
 from stoker.recipes.notes.flag_names import FlagBook, Named
-from stoker.recipes.notes.secrets import hide_secrets, is_secret
+from stoker.recipes.notes.secrets import HIDDEN, hide_secrets, is_secret
 from stoker.recipes.notes.shell import Word
 from stoker.recipes.notes.text import REPLACEMENT, find_marks, has_mark
 from stoker.recipes.notes.units import Unit, split_units
@@ -87,16 +88,39 @@ def _judge_unit(unit: Unit, judging: Judging) -> NotedSetting:
         variables=judging.variables.get(unit.text.replace(" ", "=", 1), ())
         or tuple(name for value in unit.values for name in judging.variables.get(value, ())),
     )
-    if any(is_secret(noted.what, value) for value in unit.values) or _is_key(noted, book):
+    if _holds_secret(unit, noted.what, book):
         return _hide(noted, _reserved_key(named, book))
     if named.flag is None:
         values = tuple(map(hide_secrets, unit.values))
-        return replace(noted, verdict=Verdict.FOREIGN, reason=named.sentence, values=values)
+        reason = f"{named.sentence}{_likeness(named, book)}"
+        return replace(noted, verdict=Verdict.FOREIGN, reason=reason, values=values)
     if reason := _unknown_reason(unit.values) or _lacks_value(named, unit.values):
         return replace(noted, verdict=Verdict.UNKNOWN, reason=reason, values=())
     if reason := _unfit_reason(named, unit.values, book):
         return replace(noted, verdict=Verdict.FOREIGN, reason=reason)
     return _judge_known(noted, named, judging)
+
+
+def _likeness(named: Named, book: FlagBook) -> str:
+    return book.liken(named) if current_budget().spend_likeness() else ""
+
+
+def _holds_secret(unit: Unit, what: str, book: FlagBook) -> bool:
+    is_key = unit.named is not None and unit.named.flag in find_grammar(book.kind).keys
+    return is_key or any(is_secret(what, value) for value in unit.values)
+
+
+def show_words(words: Sequence[str], book: FlagBook) -> Iterator[str]:
+    """The words for a person: whatever would be judged a secret is not among them."""
+    for unit in split_units(words, book):
+        named = unit.named
+        what = (named.flag or named.written).lstrip("-") if named else ""
+        if named is None or not unit.values or not _holds_secret(unit, what, book):
+            yield hide_secrets(unit.text)
+        else:
+            sign = "=" if unit.text.startswith(f"{named.written}=") else " "
+            is_written = unit.text.startswith(named.written)
+            yield f"{hide_secrets(named.written)}{sign}{HIDDEN}" if is_written else HIDDEN
 
 
 def _lacks_value(named: Named, values: Sequence[str]) -> str:
@@ -146,10 +170,6 @@ def _stray(unit: Unit, judging: Judging) -> NotedSetting:
 def _hide(noted: NotedSetting, key: str) -> NotedSetting:
     instead = f"put it into a file and name that under {key}" if key else "it is not kept"
     return replace(noted, verdict=Verdict.SECRET, values=(), key=key, reason=f"a secret: {instead}")
-
-
-def _is_key(noted: NotedSetting, book: FlagBook) -> bool:
-    return noted.name in find_grammar(book.kind).keys
 
 
 def _unknown_reason(values: Sequence[str]) -> str:
@@ -246,7 +266,7 @@ def _judge_variable(name: str, word: Word, judging: Judging) -> NotedSetting:
         return replace(noted, verdict=Verdict.WITHHELD, reason=need.reason)
     if not known.matters(name):
         reason = "no engine and no library under it is known to read it"
-        return replace(noted, verdict=Verdict.FOREIGN, reason=reason)
+        return replace(noted, verdict=Verdict.FOREIGN, reason=reason, values=())
     return replace(noted, reason=_undeclared(name, judging.book))
 
 

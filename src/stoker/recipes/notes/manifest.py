@@ -13,10 +13,11 @@ from typing import Any
 
 from stoker.knowledge.notes import load_note_forms
 from stoker.model.facts import Plain
+from stoker.recipes.notes.budget import current_budget
 from stoker.recipes.notes.excerpt import Excerpt, Found, join_excerpts
 from stoker.recipes.notes.invocation import Invocation, find_invocations, invoke
 from stoker.recipes.notes.settings_file import read_settings
-from stoker.recipes.notes.shell import Command, Word, read_commands
+from stoker.recipes.notes.shell import Command, Word, bound_word, read_commands
 from stoker.recipes.notes.text import harmless, mark
 from stoker.recipes.yaml import UnreadableYaml, read_yaml
 
@@ -231,6 +232,8 @@ def _cluster_word(text: str, variables: Mapping[str, Word]) -> Word:
         value = variables.get(found[1])
         if value is None:
             return mark(found[0], "the cluster puts it in, or a shell runs it")
+        if not current_budget().put_in(len(value.text)):
+            return mark(found[0], "it is too long")
         names.append(found[1])
         return value.text
 
@@ -238,7 +241,7 @@ def _cluster_word(text: str, variables: Mapping[str, Word]) -> Word:
     done = text if is_script else _IN_CLUSTER.sub(put, text)
     if not is_script and not names:
         done = _gaps(done, "nobody puts it in here") if "\x00" not in done else done
-    return Word(text=done, variables=tuple(names))
+    return Word(text=bound_word(done), variables=tuple(dict.fromkeys(names)))
 
 
 def _cluster_variables(value: Plain) -> Iterator[tuple[str, Word]]:

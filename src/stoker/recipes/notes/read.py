@@ -9,16 +9,17 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stoker.errors import UsageError
 from stoker.knowledge.notes import load_note_forms
 from stoker.model.finding import Source
 from stoker.model.note import NotedCommand, NotedSetting, NoteImport, Verdict
+from stoker.recipes.notes.budget import open_budget
 from stoker.recipes.notes.excerpt import Excerpt, Found, excerpt_of_shell
 from stoker.recipes.notes.flag_names import FlagBook, open_book
-from stoker.recipes.notes.invocation import release_of
-from stoker.recipes.notes.judge import Judging, judge_variables, judge_words, model_of
+from stoker.recipes.notes.invocation import Invocation, release_of
+from stoker.recipes.notes.judge import Judging, judge_variables, judge_words, model_of, show_words
 from stoker.recipes.notes.loose import guess_kind, judge_loose
 from stoker.recipes.notes.manifest import read_manifest
 from stoker.recipes.notes.markdown import read_markdown
@@ -62,7 +63,25 @@ def import_note(text: str, *, name: str, source: Source, wish: Wish) -> NoteImpo
     Raises UsageError for a text that is too large, a command that is not there, and an engine or
     release that is not known.
     """
-    excerpt = read_excerpt(clean(text, name), name=name, kind=wish.engine)
+    with open_budget() as budget:
+        excerpt = read_excerpt(clean(text, name), name=name, kind=wish.engine)
+        made = _import(excerpt, source=source, wish=wish)
+        return replace(made, remarks=(*budget.complaints, *made.remarks))
+
+
+def import_commands(text: str, *, name: str, source: Source) -> tuple[NoteImport, ...]:
+    """Every command of a text as if it were the one that is chosen; the text is read once.
+
+    Raises UsageError for a text that is too large.
+    """
+    with open_budget():
+        excerpt = replace(read_excerpt(clean(text, name), name=name), loose=())
+        count = len(_distinct(excerpt.found)[:MAX_COMMANDS])
+        wishes = (Wish(number=number) for number in range(1, count + 1))
+        return tuple(_import(excerpt, source=source, wish=wish) for wish in wishes)
+
+
+def _import(excerpt: Excerpt, *, source: Source, wish: Wish) -> NoteImport:
     found = _distinct(excerpt.found)[:MAX_COMMANDS]
     commands = tuple(_describe(each, number) for number, each in enumerate(found, start=1))
     chosen = _choose(commands, wish)
@@ -136,7 +155,7 @@ def _describe(found: Found, number: int) -> NotedCommand:
     invocation = found.invocation
     release = release_of(invocation.image)
     book = _open_loosely(invocation.server.kind, release)
-    shown = hide_secrets(" ".join(invocation.command.argv))
+    shown = _show(invocation, book)
     return NotedCommand(
         number=number,
         engine=invocation.server.kind,
@@ -150,6 +169,14 @@ def _describe(found: Found, number: int) -> NotedCommand:
         release=release,
         told=tuple(map(hide_secrets, invocation.told)),
     )
+
+
+def _show(invocation: Invocation, book: FlagBook) -> str:
+    """The command for a person, without its secrets."""
+    argv, flags = invocation.command.argv, invocation.server.flags
+    program = argv[: len(argv) - len(flags)]
+    words = (*map(hide_secrets, program), *show_words(flags, book))
+    return hide_secrets(" ".join(words))
 
 
 def _open_loosely(kind: str, release: str) -> FlagBook:

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from stoker.recipes.notes.budget import SPENT, Budget, current_budget
 from stoker.recipes.notes.shell_words import REDIRECTIONS, Piece, PieceKind, Token, read_tokens
 from stoker.recipes.notes.text import has_mark, mark, split_blanks
 
-#: What all variables of one text may grow to when they are put in, and one word or list of them.
-MAX_EXPANDED_CHARACTERS = 4 << 20
+#: What one word may grow to, a list that a variable holds, and a command.
 MAX_WORD_CHARACTERS = 1 << 16
 MAX_MARKED_CHARACTERS = 1 << 12
+MAX_ITEMS = 512
 MAX_WORDS = 4096
+#: So many variables are named as those that a word is made of.
+_MAX_NAMES = 64
 
 _SEPARATORS = frozenset({"\n", ";", ";;", "&", "&&", "||", "|", "|&", "(", ")"})
 _OPENING = frozenset({"if", "while", "until", "for", "case", "select", "{"})
@@ -30,6 +33,8 @@ _READING = frozenset({"read", "mapfile", "readarray", "getopts"})
 _FOREIGN = frozenset({"source", ".", "eval"})
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: Characters are copied faster than anything else is done.
+_CHARACTERS_OF_A_STEP = 256
 _PATTERN = re.compile(r"[*?\[]")
 #: A template's gap that stands inside of quotes, and what people write for "and so on".
 _GAP = re.compile(r"\{\{.*\}\}", re.DOTALL)
@@ -86,9 +91,10 @@ class _State:
     blocks: list[_Block]
     exported: set[str] = field(default_factory=set)
     exports_all: bool = False
-    left: int = MAX_EXPANDED_CHARACTERS
+    budget: Budget = field(default_factory=current_budget)
 
     def find(self, name: str) -> _Value | None:
+        self.budget.spend(len(self.blocks))
         for block in reversed(self.blocks):
             if name in block.values:
                 return block.values[name]
@@ -107,19 +113,33 @@ class _State:
             reason = f"it is assigned in a block that ends in line {line} and may not run"
             self.assign(name, _unknown_value(f"${name}", reason))
 
+    def names(self) -> set[str]:
+        """The variables that have a value here."""
+        self.budget.spend(len(self.blocks) + sum(len(block.values) for block in self.blocks))
+        return {name for block in self.blocks for name in block.values}
+
     def forget(self, word: str, line: int) -> None:
         """Something ran that is not read: every variable may have another value now."""
-        names = {name for block in self.blocks for name in block.values}
+        names = self.names()
         for name in names:
             self.assign(name, _unknown_value(f"${name}", f"`{word}` in line {line} may change it"))
 
 
 def read_commands(text: str, first_line: int = 1) -> tuple[Command, ...]:
     """All simple commands in their order. Never raises; see the module for what is unknown."""
+    if current_budget().is_spent:
+        return ()
     tokens = read_tokens(text, first_line)
     state = _State(counts=_count_assignments(tokens), blocks=[_Block(opened_by="")])
-    commands = (_run(simple, state) for simple in _split(tokens, state))
-    return tuple(command for command in commands if command is not None)
+    state.budget.spend(len(tokens))
+    commands: list[Command] = []
+    for simple in _split(tokens, state):
+        if not state.budget.spend(1):
+            break
+        command = _run(simple, state)
+        if command is not None:
+            commands.append(command)
+    return tuple(commands)
 
 
 def exported_variables(text: str, first_line: int = 1) -> dict[str, tuple[Word, int]]:
@@ -231,7 +251,7 @@ def _run(tokens: Sequence[Token], state: _State) -> Command | None:
         return None
     if first is not None and _builtin(first, rest, state):
         return None
-    words = tuple(word for token in rest for word in _expand(token, state))
+    words = _expand_all(rest, state, limit=MAX_WORDS, what=f"the command in line {rest[0].line}")
     exported = {name: state.find(name) for name in sorted(_exported(state))}
     env = {name: _joined(value) for name, value in exported.items() if value is not None}
     return Command(words=words, env={**env, **before}, line=rest[0].line)
@@ -240,7 +260,7 @@ def _run(tokens: Sequence[Token], state: _State) -> Command | None:
 def _exported(state: _State) -> set[str]:
     if not state.exports_all:
         return state.exported
-    return {name for block in state.blocks for name in block.values}
+    return state.names()
 
 
 def _builtin(first: str, tokens: Sequence[Token], state: _State) -> bool:
@@ -285,8 +305,8 @@ def _declare(token: Token, state: _State, *, is_exported: bool) -> None:
 
 def _value_of(token: Token, name: str, state: _State) -> _Value:
     if token.array:
-        items = tuple(word for item in token.items for word in _expand(item, state))
-        value = _Value(items=items[:MAX_WORDS], is_list=True)
+        items = _expand_all(token.items, state, limit=MAX_ITEMS, what=f"the list {name}")
+        value = _Value(items=items, is_list=True)
         return _append(value, name, state) if token.appends else value
     head = _ASSIGNMENT.match(token.pieces[0].text)
     length = head.end() if head else 0
@@ -310,12 +330,18 @@ def _append(value: _Value, name: str, state: _State) -> _Value:
     if known is None:
         return _unknown_value(f"${name}", "something is added to it, and what it held is not known")
     if value.is_list or known.is_list:
-        return _Value(items=(*known.items, *value.items)[:MAX_WORDS], is_list=True)
+        items = (*known.items, *value.items)
+        state.budget.spend(len(items))
+        return _Value(
+            items=_cut(items, state, limit=MAX_ITEMS, what=f"the list {name}"), is_list=True
+        )
     one, other = known.items[0], value.items[0]
     text = one.text + other.text
     if len(text) > MAX_WORD_CHARACTERS:
         return _unknown_value(f"${name}", "it is too long")
-    return _Value(items=(Word(text=text, variables=(*one.variables, *other.variables)),))
+    state.budget.spend(1 + len(text) // _CHARACTERS_OF_A_STEP)
+    names = tuple(dict.fromkeys((*one.variables, *other.variables)))[:_MAX_NAMES]
+    return _Value(items=(Word(text=text, variables=names),))
 
 
 def _unknown_value(raw: str, reason: str) -> _Value:
@@ -331,6 +357,27 @@ def _joined(value: _Value) -> Word:
 # Words.
 
 
+def _expand_all(
+    tokens: Sequence[Token], state: _State, *, limit: int, what: str
+) -> tuple[Word, ...]:
+    """The words that all these become; behind the limit one stands for the rest."""
+    words: list[Word] = []
+    for token in tokens:
+        words += _expand(token, state)
+        if len(words) > limit or state.budget.is_spent:
+            break
+    if state.budget.is_spent:
+        return (*words[:limit], Word(text=mark("...", SPENT)))
+    return _cut(words, state, limit=limit, what=what)
+
+
+def _cut(words: Sequence[Word], state: _State, *, limit: int, what: str) -> tuple[Word, ...]:
+    if len(words) <= limit:
+        return tuple(words)
+    state.budget.complain(f"{what} has more than {limit} words, and the rest is not known")
+    return (*words[: limit - 1], Word(text=mark("...", f"there are more than {limit} words")))
+
+
 def _expand(token: Token, state: _State) -> list[Word]:
     if token.array:
         return [Word(text=mark(f"{token.array}=(...)", "a list where a word belongs"))]
@@ -341,9 +388,11 @@ def _expand_pieces(pieces: Sequence[Piece], state: _State) -> list[Word]:
     """The words that one word becomes: several where a variable is taken apart, or none."""
     done: list[Word] = []
     current: list[str] = []
-    names: list[str] = []
+    names: dict[str, None] = {}
     has_any = False
     for piece in pieces:
+        if len(done) > MAX_WORDS:
+            break
         parts = _parts_of(piece, state, names)
         for place, part in enumerate(parts):
             if place:
@@ -353,10 +402,10 @@ def _expand_pieces(pieces: Sequence[Piece], state: _State) -> list[Word]:
         has_any = has_any or bool(parts)
     if has_any:
         done.append(_word(current, names))
-    return done[:MAX_WORDS]
+    return done
 
 
-def _parts_of(piece: Piece, state: _State, names: list[str]) -> list[str]:
+def _parts_of(piece: Piece, state: _State, names: dict[str, None]) -> list[str]:
     """What a piece adds: to the word that is there its first part, each other begins a word."""
     if piece.kind is PieceKind.UNKNOWN:
         return [mark(piece.raw, piece.reason)]
@@ -367,12 +416,12 @@ def _parts_of(piece: Piece, state: _State, names: list[str]) -> list[str]:
         return [mark(piece.raw, "a variable that is not set in this text")]
     if value.is_list and not piece.is_list:
         return [mark(piece.raw, "a list, of which a shell takes the first item")]
+    if not state.budget.spend(sum(1 + len(item.variables) for item in value.items)):
+        return [mark(piece.raw, SPENT)]
     size = sum(len(item.text) for item in value.items)
-    state.left -= size
-    if state.left < 0 or size > MAX_WORD_CHARACTERS:
+    if size > MAX_WORD_CHARACTERS or not state.budget.put_in(size):
         return [mark(piece.raw, "it is too long")]
-    names.append(piece.text)
-    names += [name for item in value.items for name in item.variables]
+    _add_names(names, piece.text, value)
     texts = [item.text for item in value.items]
     if piece.is_quoted:
         return texts
@@ -381,14 +430,26 @@ def _parts_of(piece: Piece, state: _State, names: list[str]) -> list[str]:
     return [part for text in texts for part in split_blanks(text)]
 
 
+def _add_names(names: dict[str, None], name: str, value: _Value) -> None:
+    """Remember whose value was put in, and what that value was made of; each once, and few."""
+    for each in (name, *(inner for item in value.items for inner in item.variables)):
+        if len(names) >= _MAX_NAMES:
+            return
+        names[each] = None
+
+
 def _literal(text: str) -> str:
     return mark(text, "a template's gap") if _GAP.search(text) else text
 
 
-def _word(parts: Sequence[str], names: Sequence[str]) -> Word:
+def _word(parts: Sequence[str], names: Iterable[str]) -> Word:
     text = "".join(parts)
     if text in _LEFT_OUT:
         text = mark(text, "something that the note leaves out")
-    if len(text) > (MAX_MARKED_CHARACTERS if has_mark(text) else MAX_WORD_CHARACTERS):
-        text = mark(text, "it is too long")
-    return Word(text=text, variables=tuple(dict.fromkeys(names)))
+    return Word(text=bound_word(text), variables=tuple(names))
+
+
+def bound_word(text: str) -> str:
+    """The text of a word; a mark for one that is longer than any that is meant."""
+    most = MAX_MARKED_CHARACTERS if has_mark(text) else MAX_WORD_CHARACTERS
+    return text if len(text) <= most else mark(text, "it is too long")

@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from stoker.recipes.notes.budget import current_budget
 from stoker.recipes.notes.excerpt import Excerpt, Found
 from stoker.recipes.notes.invocation import find_invocations
-from stoker.recipes.notes.shell import Command, Word
+from stoker.recipes.notes.shell import Command, Word, bound_word
 from stoker.recipes.notes.text import mark, show, split_blanks
 
 _SECTION = re.compile(r"^\[([^\]]*)\]\s*$")
@@ -24,6 +25,7 @@ _WORD = re.compile(
 )
 _PART = re.compile(r"'((?:[^'\\]|\\.)*+)'|\"((?:[^\"\\]|\\.)*+)\"|\\(.)|([^'\"\\]+|.)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_TOO_LONG = "it is too long"
 _ESCAPES = {"n": "\n", "t": "\t", "s": " ", "\\": "\\", "'": "'", '"': '"'}
 _COMPUTED = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)|%%|%[A-Za-z]")
 
@@ -116,6 +118,9 @@ def _split_variable(name: str, service: _Service) -> Iterator[Word]:
     if value is None:
         yield Word(text=mark(f"${name}", "the unit does not set it"))
         return
+    if not current_budget().put_in(len(value.text)):
+        yield Word(text=mark(f"${name}", _TOO_LONG))
+        return
     for part in split_blanks(value.text):
         yield Word(text=part, variables=(name,))
 
@@ -132,10 +137,13 @@ def _substituted(text: str, service: _Service) -> Word:
         value = service.env.get(name) if found[1] else None
         if value is None:
             return mark(found[0], "the unit does not set it")
+        if not current_budget().put_in(len(value.text)):
+            return mark(found[0], _TOO_LONG)
         names.append(name)
         return value.text
 
-    return Word(text=_COMPUTED.sub(put, text), variables=tuple(names))
+    done = _COMPUTED.sub(put, text)
+    return Word(text=bound_word(done), variables=tuple(dict.fromkeys(names)))
 
 
 def _specified(text: str) -> str:
