@@ -97,6 +97,7 @@ def test_a_driver_that_comes_late_is_waited_for(tmp_path: Path, bus: Bus) -> Non
     with guarded(tmp_path, bus, wait_seconds=600) as guard:
         guard.wait_told(f"STATUS={waiting}")
         assert any(line.startswith("EXTEND_TIMEOUT_USEC=") for line in guard.told)
+        wait_for((tmp_path / "status.json").exists)  # it is told before it is written
         wait_for(lambda: guard.status()["phase"] == "waiting")
         assert guard.status()["text"] == waiting
         bus.bind("nvidia")
