@@ -214,6 +214,14 @@ def test_settings_go_into_a_file_and_comments_stay(world: World, file: Path) -> 
     assert kept(world) == []
 
 
+def test_a_command_of_another_engine_does_not_go_into_a_file(world: World, file: Path) -> None:
+    before = file.read_text().replace("kind: sglang", "kind: vllm")
+    file.write_text(before)
+    with pytest.raises(UsageError, match=r"the command starts sglang, and .* is for vllm"):
+        bring(world, into=str(file), number=1)
+    assert not world.host.stat(str(file)), "nothing was written"
+
+
 def test_the_file_s_own_values_go_only_when_they_are_named(world: World, file: Path) -> None:
     bring(world, into=str(file), consent="tp-size")
     settings = parse_deployment(

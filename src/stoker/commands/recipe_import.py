@@ -83,8 +83,19 @@ def import_recipe(world: World, wanted: ImportWish, fetch: Fetch = fetch_text) -
     wish = _complete(world, wanted.wish, into[1] if into else None)
     imported = import_note(text, name=name, source=source, wish=wish)
     if into is not None:
+        _check_engine(imported, into[1], wanted.into or "")
         return _write_into(world, imported, wanted, text=into[0], wish=wish)
     return _keep(world, imported, wanted, name=name)
+
+
+def _check_engine(imported: NoteImport, deployment: Deployment, path: str) -> None:
+    """Raises UsageError where the chosen command starts another engine than the file's."""
+    kind = deployment.engine.kind
+    if imported.chosen and imported.engine and imported.engine != kind:
+        raise UsageError(
+            f"the command starts {imported.engine}, and {path} is for {kind}, whose flags differ",
+            "leave out --into to keep it as a recipe, or choose another command",
+        )
 
 
 def read_source(world: World, source: str, fetch: Fetch) -> tuple[str, Source, str]:
