@@ -88,7 +88,7 @@ def test_the_installed_release_against_another(file: str) -> None:
 def test_two_releases_by_name(file: str) -> None:
     upgrade = check_upgrade(world_of(""), file, to="0.5.9", since="0.5.8")
     assert not [item for item in upgrade.items if item.breaks]
-    assert "Nothing that this file sets stops to work." in render_upgrade(upgrade)
+    assert "Nothing that this file sets stops working." in render_upgrade(upgrade)
 
 
 def test_a_release_that_nobody_knows(file: str) -> None:

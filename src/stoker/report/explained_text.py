@@ -32,7 +32,8 @@ def _explanation(explanation: Explanation, *, is_alone: bool) -> list[str]:
             f"    instead of {_value(other)} of {other.chosen_by}: {other.reason}"
             for other in setting.instead_of
         ]
-    lines.append(f"    {'without it' if setting else 'so'}: {explanation.without}")
+    without = explanation.without.removeprefix("without it ").removeprefix(", ")
+    lines.append(f"    {'without it' if setting else 'so'}: {without}")
     if is_alone:
         lines += _about_the_flag(explanation)
         lines += [line for answer in explanation.rules for line in _rule(answer)]
@@ -46,7 +47,8 @@ def _source(explanation: Explanation, setting: Setting) -> list[str]:
     parts = [f"{source.kind}, {source.where}", source.version]
     if explanation.age_days is not None and source.date:
         days = explanation.age_days
-        parts.append(f"{source.date}, {days} {'day' if days == 1 else 'days'} ago")
+        ago = "today" if days == 0 else f"{days} {'day' if days == 1 else 'days'} ago"
+        parts.append(f"{source.date}, {ago}")
     return [f"    source: {', '.join(part for part in parts if part)}"]
 
 

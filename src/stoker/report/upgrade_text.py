@@ -18,7 +18,7 @@ def render_upgrade(upgrade: Upgrade, *, shows_all: bool = False) -> str:
     lines += _section("Would not work as it does now:", breaking)
     lines += _section("Changes by itself, or soon:", others)
     if not breaking:
-        lines.append("Nothing that this file sets stops to work.")
+        lines.append("Nothing that this file sets stops working.")
     elif any(item.instead for item in breaking):
         to = upgrade.version_to
         lines.append(f"New names: stoker engine fix-flags {upgrade.file} --to {to}")
