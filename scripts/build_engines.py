@@ -7,9 +7,8 @@ Run by `make test-engines`, and by hand with the project's own interpreter:
 
 They lie in `.cache/engines/`, each in an environment of its own with every version pinned in
 `scripts/engines/*.txt`; what is there already is kept. Each takes some 2.6 GB and a few minutes.
-On a machine whose index has no torch for processors, name one that has it:
-PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu. Nothing is put into Stoker's own
-environment.
+On a machine whose index has no torch for processors, name PyTorch's own one for them in
+PIP_EXTRA_INDEX_URL. Nothing is put into Stoker's own environment.
 """
 
 from __future__ import annotations
