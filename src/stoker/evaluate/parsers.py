@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from stoker.commands.recipe_sync import FORMATS
 from stoker.errors import StokerError, UsageError
 from stoker.knowledge.derived.parsers import Release, canonical_name, read_parsers
 from stoker.knowledge.engines import load_catalogue
@@ -21,10 +22,8 @@ from stoker.knowledge.lifetimes import load_lifetimes
 from stoker.knowledge.parsers import USES, load_parsers
 from stoker.model.facts import Plain
 from stoker.model.recipe import Recipe
-from stoker.recipes import sglang, vllm
 from stoker.recipes.collection import Format, Provenance
 
-_FORMATS: Mapping[str, Format] = {"sglang": sglang.FORMAT, "vllm": vllm.FORMAT}
 _VARIABLE = "STOKER_RECIPES"
 #: Verdicts that count as agreement, in the order in which they are told.
 _AGREES = ("same", "other name", "neither", "ours more", "release lacks it")
@@ -75,13 +74,14 @@ def read_cases(folder: Path) -> list[Case]:
     """Every text model of both collections, once for each engine. Raises UsageError."""
     cases = {
         (case.engine, case.model): case
-        for engine, form in _FORMATS.items()
-        for case in _read_collection(folder / engine, form)
+        for form in FORMATS
+        for case in _read_collection(folder / form.engine, form)
     }
     if not cases:
         raise UsageError(
             f"there are no recipes in {folder}",
-            f"set {_VARIABLE} to a folder with the collections sglang and vllm",
+            f"set {_VARIABLE} to a folder with the collections "
+            + " and ".join(sorted(form.engine for form in FORMATS)),
         )
     return list(cases.values())
 
