@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from stoker.model.contract import Exchange, Request
+from stoker.model.contract import Exchange, Feature, Request, Subject
 from stoker.model.event import Event
 from stoker.model.facts import Facts, Trial
 from stoker.model.launch import Drift, Service, ServiceState
@@ -337,7 +337,7 @@ class Endpoint(Protocol):
         bounded size (8 MiB); beyond either the exchange carries ``error`` and what came so far.
         MUST NOT follow redirects, use a proxy from the environment, or raise for anything the
         server does. The key, when there is one, is sent as a bearer token and MUST NOT appear in
-        the exchange.
+        the exchange. MUST be safe to call from several threads at once.
         """
         ...
 
@@ -383,14 +383,20 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One promise: the requests that try it and a pure judge over what came back.
+    """One promise: what to ask to try it, and a pure judge over what came back.
 
-    ``requests`` gets the published name; ``judge`` gets the published name and the exchanges in
-    the same order and answers verdict, expected and found (see :mod:`stoker.contract.run`).
+    ``plan`` gets the subject and all exchanges so far, and answers the next requests, which are
+    sent at the same time; none when enough was asked. ``judge`` gets the subject and the
+    exchanges in the order of the requests, and answers a judgement (see
+    :mod:`stoker.contract.run`). Both MUST be pure and total: whatever a server sends is readable
+    or a flaw. ``needs``: features without which the promise is none. ``is_settling``: a first
+    failure may only say that the server is still warming up.
     """
 
     id: str
     title: str
     level: str
-    requests: Callable[[str], Sequence[Request]]
-    judge: Callable[[str, Sequence[Exchange]], object]
+    plan: Callable[[Subject, Sequence[Exchange]], Sequence[Request]]
+    judge: Callable[[Subject, Sequence[Exchange]], object]
+    needs: tuple[Feature, ...] = ()
+    is_settling: bool = False

@@ -52,12 +52,15 @@ engine:
 
 
 @pytest.fixture
-def world() -> World:
+def world(tmp_path: Path) -> World:
     box = Box()
+    # The lock is a real file whatever the host: its folder must be there, and be the test's own.
+    (tmp_path / "recipes").mkdir()
     box.host.put("/notes/n.md", NOTE)
     box.host.put("/notes/two.md", case("nvfp4-note.md"))
     box.host.put("/models/card/README.md", "# A model\n\n```\nvllm serve a/b -tp 2\n```\n")
-    return box.world()
+    world = box.world()
+    return replace(world, folders=replace(world.folders, state=str(tmp_path)))
 
 
 def bring(
@@ -152,7 +155,7 @@ def test_sentences_alone_are_kept_for_a_model_that_is_named(world: World) -> Non
     text = "Use `--fp4-gemm-runner-backend flashinfer_cudnn` with SGLang on SM120."
     box = Box()
     box.host.put("/notes/s.txt", text)
-    world = box.world()
+    world = replace(box.world(), folders=world.folders)
     nothing = bring(world, "/notes/s.txt")
     assert nothing.recipe == ""
     assert "--take NAME" in render_import(nothing)

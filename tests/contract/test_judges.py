@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker.contract.judgement import Judgement, quote
-from stoker.contract.run import discover_checks
+from stoker.contract.selection import discover_checks
 from stoker.endpoints.http import HttpEndpoint
-from stoker.model.contract import Exchange, Request, Verdict
+from stoker.model.contract import Exchange, Request, Subject, Verdict
 from stoker.ports import Check
-from tests.contract.trying import NAME, Impatient, try_contract
+from tests.contract.trying import NAME, Impatient, requests_of, try_contract
 from tests.fakes.engine_replies import (
     Engine,
     complete,
@@ -45,7 +45,7 @@ def reply(request: Request, engine: Engine) -> Exchange:
 
 
 def judge(check: Check, exchanges: list[Exchange]) -> Judgement:
-    judgement = check.judge(NAME, exchanges)
+    judgement = check.judge(Subject(published_name=NAME), exchanges)
     assert isinstance(judgement, Judgement)
     return judgement
 
@@ -54,7 +54,7 @@ def judge(check: Check, exchanges: list[Exchange]) -> Judgement:
 @settings(max_examples=200)
 def test_a_correct_answer_raises_no_alarm(engine: Engine) -> None:
     for check in CHECKS.values():
-        judgement = judge(check, [reply(request, engine) for request in check.requests(NAME)])
+        judgement = judge(check, [reply(request, engine) for request in requests_of(check, NAME)])
         assert judgement.verdict is Verdict.PASSED, judgement
 
 
@@ -126,7 +126,7 @@ def test_no_reply_raises(check: Check, data: st.DataObject, status: int) -> None
             events=tuple(data.draw(st.lists(TEXTS, max_size=4))),
             is_utf8=data.draw(st.booleans()),
         )
-        for request in CHECKS[check.id].requests(NAME)
+        for request in requests_of(CHECKS[check.id], NAME)
     ]
     judgement = judge(check, exchanges)
     f"{judgement.expected}{judgement.found}".encode()  # any file can hold it
@@ -148,7 +148,7 @@ def _change_anywhere(value: Any, change: st.SearchStrategy[Any], draw: Any) -> A
 @settings(max_examples=150)
 def test_no_change_to_a_correct_reply_raises(data: st.DataObject) -> None:
     for check in CHECKS.values():
-        exchanges = [reply(request, Engine()) for request in check.requests(NAME)]
+        exchanges = [reply(request, Engine()) for request in requests_of(check, NAME)]
         changed = [_change_exchange(exchange, data.draw) for exchange in exchanges]
         judge(check, changed)
 
@@ -170,7 +170,7 @@ def _change_exchange(exchange: Exchange, draw: Any) -> Exchange:
 
 def chat(text: str, **engine: Any) -> Judgement:
     check = CHECKS["chat_answer"]
-    request, *_ = check.requests(NAME)
+    request, *_ = requests_of(check, NAME)
     return judge(check, [reply(request, Engine(text=text, **engine))])
 
 
@@ -215,7 +215,7 @@ def test_an_ordinary_stop_is_no_nan(note: object) -> None:
 
 def test_a_timeout_is_a_broken_promise_and_a_refusal_an_error() -> None:
     check = CHECKS["chat_answer"]
-    (request,) = check.requests(NAME)
+    (request,) = requests_of(check, NAME)
     late = Exchange(request=request, error="no whole reply within 60 s", error_kind="timeout")
     refused = Exchange(request=request, error="no connection", error_kind="refused")
     assert judge(check, [late]).verdict is Verdict.FAILED
@@ -225,7 +225,7 @@ def test_a_timeout_is_a_broken_promise_and_a_refusal_an_error() -> None:
 
 def test_a_stream_that_sends_growing_counts_is_judged_by_the_last() -> None:
     check = CHECKS["usage_adds_up"]
-    plain, streamed = (reply(request, Engine()) for request in check.requests(NAME))
+    plain, streamed = (reply(request, Engine()) for request in requests_of(check, NAME))
     growing = json.dumps(
         {"usage": {"prompt_tokens": 37, "completion_tokens": 0, "total_tokens": 37}}
     )
@@ -236,7 +236,7 @@ def test_a_stream_that_sends_growing_counts_is_judged_by_the_last() -> None:
 
 def test_a_stream_without_counts_is_told_but_kept() -> None:
     check = CHECKS["usage_adds_up"]
-    plain, streamed = (reply(request, Engine()) for request in check.requests(NAME))
+    plain, streamed = (reply(request, Engine()) for request in requests_of(check, NAME))
     without = Exchange(
         request=streamed.request, status=200, events=(*streamed.events[:-2], "[DONE]")
     )
@@ -247,7 +247,7 @@ def test_a_stream_without_counts_is_told_but_kept() -> None:
 
 def test_reasoning_that_only_one_form_keeps_apart_is_noticed() -> None:
     check = CHECKS["stream_ends_done"]
-    plain, streamed = check.requests(NAME)
+    plain, streamed = requests_of(check, NAME)
     thinking, flat = Engine(text="4.", reasoning="Hm."), Engine(text="Hm. 4.")
     for first, second in ((thinking, flat), (flat, thinking)):
         judgement = judge(check, [reply(plain, first), reply(streamed, second)])
@@ -267,15 +267,15 @@ def test_reasoning_that_only_one_form_keeps_apart_is_noticed() -> None:
 )
 def test_a_reply_may_name_anything_but_a_file(name: str, verdict: Verdict) -> None:
     check = CHECKS["published_name"]
-    listing, question = check.requests(NAME)
+    listing, question = requests_of(check, NAME)
     named = reply(question, Engine(names=(name,)))
     assert judge(check, [reply(listing, Engine()), named]).verdict is verdict
 
 
 def test_a_published_name_that_is_a_path_is_the_owners_wish() -> None:
     check, name = CHECKS["published_name"], "/models/x.gguf"
-    exchanges = [reply(request, Engine(names=(name,))) for request in check.requests(name)]
-    judgement = check.judge(name, exchanges)
+    exchanges = [reply(request, Engine(names=(name,))) for request in requests_of(check, name)]
+    judgement = check.judge(Subject(published_name=name), exchanges)
     assert isinstance(judgement, Judgement)
     assert judgement.verdict is Verdict.PASSED
 

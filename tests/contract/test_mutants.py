@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.contract.run import discover_checks
+from stoker.contract.selection import discover_checks
 from stoker.endpoints.http import HttpEndpoint
 from stoker.model.contract import CheckResult, Verdict, Verification
 from tests.contract.trying import NAME, Impatient, try_contract

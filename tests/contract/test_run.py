@@ -8,15 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from stoker.contract.run import (
-    EVIDENCE_BYTES,
-    FULL,
-    LEVELS,
-    QUICK,
-    SOAK,
-    discover_checks,
-    select_checks,
-)
+from stoker.contract.evidence import EVIDENCE_BYTES
+from stoker.contract.selection import FULL, LEVELS, QUICK, SOAK, discover_checks, select_checks
 from stoker.endpoints.http import HttpEndpoint
 from stoker.errors import UsageError
 from stoker.model.contract import Exchange, Request, Verdict

@@ -6,10 +6,11 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from stoker.contract.run import QUICK, verify
-from stoker.model.contract import Exchange, Request, Verification
+from stoker.contract.run import Selection, verify
+from stoker.contract.selection import QUICK
+from stoker.model.contract import Exchange, Request, Subject, Verification
 from stoker.model.event import Event
-from stoker.ports import Endpoint
+from stoker.ports import Check, Endpoint
 
 NAME = "smollm2"
 
@@ -59,15 +60,27 @@ def try_contract(
     only: Collection[str] = (),
     require: Collection[str] | None = None,
     reporter: Recorder | None = None,
+    subject: Subject | None = None,
+    level: str = QUICK,
 ) -> Verification:
     """Verify with the ports of a test."""
     return verify(
         endpoint,
         name="a-deployment",
-        published_name=published_name,
-        level=QUICK,
-        only=only,
-        require=require,
+        subject=subject or Subject(published_name=published_name),
+        selection=Selection(level=level, only=only, require=require),
         clock=WallClock(),
         reporter=reporter or Recorder(),
     )
+
+
+def requests_of(check: Check, published_name: str = NAME) -> list[Request]:
+    """The requests of a check whose plan does not look at what was answered."""
+    subject, nothing = Subject(published_name=published_name), Exchange(request=_NO_REQUEST)
+    found: list[Request] = []
+    while batch := check.plan(subject, [nothing] * len(found)):
+        found += batch
+    return found
+
+
+_NO_REQUEST = Request(method="GET", path="/")

@@ -70,7 +70,7 @@ def write_config(folder: Path, argv: list[str], port: int, **changes: Any) -> Pa
             "host": "127.0.0.1",
             "port": port,
             "readiness_path": "/health",
-            "published_name": NAME,
+            "subject": {"published_name": NAME},
         },
         "limits": {
             "start_timeout_seconds": 60,

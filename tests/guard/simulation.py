@@ -42,7 +42,7 @@ from stoker.guard.values import (
     TryHealth,
 )
 from stoker.guard.words import describe
-from stoker.model.contract import Exchange, Request
+from stoker.model.contract import Exchange, Request, Subject
 from tests.fakes import engine_replies
 from tests.fakes.engine_replies import ENGINE_FAULTS, LISTING_FAULTS, Fault
 
@@ -65,7 +65,9 @@ CONFIG = GuardConfig(
     name="a-deployment",
     digest="d",
     engine=Engine(argv=("engine",), env={}, directory="/"),
-    server=Server(host="127.0.0.1", port=8000, readiness_path="/health", published_name=NAME),
+    server=Server(
+        host="127.0.0.1", port=8000, readiness_path="/health", subject=Subject(published_name=NAME)
+    ),
     limits=Limits(start_timeout_seconds=900, stall_seconds=300, stop_timeout_seconds=30),
     canary=Canary(
         interval_seconds=30, timeout_seconds=20, metrics_path="/metrics", counters=(COUNTER,)

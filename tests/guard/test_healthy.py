@@ -281,4 +281,4 @@ def test_a_model_that_opens_with_silent_tokens_is_asked_for_more() -> None:
 
     story = Simulation(scene=Scene(http=http)).run(until=3600)
     assert story.exit is None
-    assert PATIENT.server.published_name == NAME
+    assert PATIENT.server.subject.published_name == NAME

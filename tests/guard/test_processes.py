@@ -363,7 +363,7 @@ def test_an_engine_that_may_not_be_executed(tmp_path: Path, port: int) -> None:
     ("changes", "says"),
     [
         ({"limits": {"stall_seconds": "60"}}, "`limits.stall_seconds` is no number of seconds"),
-        ({"canary": {"intervall": 1}}, "`canary.intervall` is unknown to guard/1"),
+        ({"canary": {"intervall": 1}}, "`canary.intervall` is unknown to this guard"),
         ({"require": ["chat_answers"]}, "did you mean chat_answer?"),
         ({"server": {"host": "localhost"}}, "localhost is not a numeric address"),
         ({"server": {"key_path": "/no/such/key"}}, "the API key cannot be read"),

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from stoker.builds.environment import environment_path, executable_in
+from stoker.commands.subject import promised_subject
 from stoker.commands.world import World
 from stoker.errors import HostError, StateError
 from stoker.guard.config import (
@@ -112,7 +113,7 @@ def guard_config(world: World, generation: Generation) -> GuardConfig:
         name=name,
         digest=generation.service.digest,
         engine=_engine(generation, directory=work_folder(world.folders, name)),
-        server=_server(launch),
+        server=_server(generation),
         limits=_limits(generation, table),
         canary=Canary(
             interval_seconds=liveness.interval_seconds,
@@ -148,13 +149,14 @@ def find_key(launch: Launch) -> SecretFile | None:
     return next(plain, None)
 
 
-def _server(launch: Launch) -> Server:
+def _server(generation: Generation) -> Server:
+    launch = generation.launch
     key = find_key(launch)
     return Server(
         host=launch.host,
         port=launch.port,
         readiness_path=launch.readiness.path,
-        published_name=launch.published_name,
+        subject=promised_subject(generation),
         key_path=key.path if key else None,
     )
 

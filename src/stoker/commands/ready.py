@@ -13,8 +13,9 @@ from stoker.apply.observe import first_line, read_secret
 from stoker.apply.wait import Progress, Watched, wait_loaded, wait_ready
 from stoker.commands.assemble import require_current
 from stoker.commands.guarding import find_key, is_verified_by, read_guard
+from stoker.commands.subject import promised_subject
 from stoker.commands.world import World
-from stoker.contract.run import verify
+from stoker.contract.run import Selection, verify
 from stoker.endpoints.limited import LimitedEndpoint
 from stoker.engines.phases import find_error, read_phase
 from stoker.errors import ContractFailed, SupervisorError
@@ -73,10 +74,8 @@ def try_contract(
     result = verify(
         LimitedEndpoint(endpoint, world.clock, contract.get("timeout_seconds", 120)),
         name=generation.name,
-        published_name=generation.launch.published_name,
-        level=level,
-        only=only,
-        require=contract.get("require"),
+        subject=promised_subject(generation),
+        selection=Selection(level=level, only=only, require=contract.get("require")),
         clock=world.clock,
         reporter=world.reporter,
     )

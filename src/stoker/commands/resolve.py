@@ -21,7 +21,7 @@ from stoker.commands.recipes import choose_recipe
 from stoker.commands.secret_files import check_secret_files
 from stoker.commands.trust import check_data_folders
 from stoker.commands.world import World
-from stoker.contract.run import select_checks
+from stoker.contract.selection import select_checks
 from stoker.engines import build_launch
 from stoker.errors import UsageError
 from stoker.knowledge.derived.devices import may_use_gpus

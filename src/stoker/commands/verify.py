@@ -12,9 +12,10 @@ from stoker.commands.folders import absolute_path
 from stoker.commands.ready import connect, try_contract
 from stoker.commands.supervising import using
 from stoker.commands.world import World
-from stoker.contract.run import discover_checks, verify
+from stoker.contract.run import Selection, verify
+from stoker.contract.selection import discover_checks
 from stoker.errors import HostError, UsageError
-from stoker.model.contract import Request, Verification
+from stoker.model.contract import Request, Subject, Verification
 from stoker.model.launch import ServicePhase
 from stoker.ports import Endpoint
 from stoker.state.documents import choose_deployment
@@ -61,9 +62,8 @@ def _verify_url(
     return verify(
         endpoint,
         name=f"the server at {host}",
-        published_name=_first_published_name(endpoint, url),
-        level=level,
-        only=tuple(only),
+        subject=Subject(published_name=_first_published_name(endpoint, url)),
+        selection=Selection(level=level, only=tuple(only)),
         clock=world.clock,
         reporter=world.reporter,
     )

@@ -9,7 +9,8 @@ first, so that it is short and cannot steer a terminal.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from stoker.model.contract import Verdict
 from stoker.model.facts import Plain
@@ -19,11 +20,17 @@ _QUOTED_CHARACTERS = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """One promise: how it stands, what was expected and what was found."""
+    """One promise: how it stands, what was expected and what was found.
+
+    ``symptom`` names what is wrong in one word, the same on every server; ``details`` are its
+    figures and names. Remedies are found by them.
+    """
 
     verdict: Verdict
     expected: str
     found: str
+    symptom: str = ""
+    details: Mapping[str, Plain] = field(default_factory=dict)
 
 
 def passed(expected: str, found: str) -> Judgement:
@@ -31,14 +38,26 @@ def passed(expected: str, found: str) -> Judgement:
     return Judgement(verdict=Verdict.PASSED, expected=expected, found=found)
 
 
-def failed(expected: str, found: str) -> Judgement:
+def failed(expected: str, found: str, symptom: str = "", **details: Plain) -> Judgement:
     """The promise was broken."""
-    return Judgement(verdict=Verdict.FAILED, expected=expected, found=found)
+    return Judgement(
+        verdict=Verdict.FAILED, expected=expected, found=found, symptom=symptom, details=details
+    )
+
+
+def skipped(expected: str, found: str) -> Judgement:
+    """The promise is none here, or could not be judged; ``found`` says why."""
+    return Judgement(verdict=Verdict.SKIPPED, expected=expected, found=found)
 
 
 def unreached(found: str) -> Judgement:
     """The promise could not be tried: there was no server to ask."""
-    return Judgement(verdict=Verdict.ERROR, expected="a server that can be reached", found=found)
+    return Judgement(
+        verdict=Verdict.ERROR,
+        expected="a server that can be reached",
+        found=found,
+        symptom="unreachable",
+    )
 
 
 def quote(value: Plain) -> str:

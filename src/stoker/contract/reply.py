@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from stoker.contract.judgement import Judgement, failed, quote, unreached
+from stoker.contract.judgement import Judgement, failed, quote, skipped, unreached
 from stoker.model.contract import Exchange
 from stoker.model.facts import Plain, Unknown, read_path
 
@@ -32,32 +32,48 @@ def _refuse_constant(constant: str) -> Plain:
 
 def find_reply_flaw(exchange: Exchange) -> Judgement | None:
     """Why this is not a whole and successful reply, None if it is one."""
-    if exchange.error_kind == "refused":
+    if exchange.error_kind in ("refused", "tls"):
         return unreached(exchange.error)
+    if exchange.error_kind == "client":
+        return skipped("the client library", exchange.error)
     if exchange.error_kind == "timeout":
         seconds = exchange.request.timeout_seconds
-        return failed(f"a whole reply within {seconds:g} s", exchange.error)
+        return failed(f"a whole reply within {seconds:g} s", exchange.error, "timeout")
     if exchange.error:
-        return failed("a whole reply over HTTP", exchange.error)
+        return failed("a whole reply over HTTP", exchange.error, "broken_http")
     if exchange.status != 200:
-        return failed("HTTP 200", _describe_status(exchange))
+        message = quote(find_message(exchange.body))
+        return failed(
+            "HTTP 200",
+            describe_status(exchange),
+            _STATUS_SYMPTOMS.get(exchange.status, "http_status"),
+            status=exchange.status,
+            message=message,
+        )
     if not exchange.is_utf8:
-        return failed("text in UTF-8", "bytes that are not UTF-8")
+        return failed("text in UTF-8", "bytes that are not UTF-8", "broken_characters")
     return None
 
 
-def _describe_status(exchange: Exchange) -> str:
+#: What a status says whatever was asked.
+_STATUS_SYMPTOMS = {401: "key_refused", 403: "key_refused", 429: "rate_limited"}
+
+
+def describe_status(exchange: Exchange) -> str:
     """The status and what the server says about it, in a line."""
-    status, message = exchange.status, _find_message(exchange.body)
+    status, message = exchange.status, find_message(exchange.body)
     line = f"HTTP {status}: {quote(message)}" if message else f"HTTP {status}"
     if status in (401, 403):
         return f"{line} (the server wants an API key, or another one)"
+    if status == 429:
+        return f"{line} (the server limits requests; tried {exchange.tries} times)"
     if 300 <= status < 400:
         return f"{line} (a redirect, which is not followed)"
     return line
 
 
-def _find_message(body: str) -> str:
+def find_message(body: str) -> str:
+    """The sentence that explains an error, else all of the body."""
     data = parse_json(body)
     for path in _MESSAGE_PATHS:
         message = read_path(data, path)

@@ -7,6 +7,7 @@ uses it. It must never retry, and it never extends a deadline.
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable
 from typing import Any
@@ -50,6 +51,17 @@ class DeadlineStream(httpcore2.NetworkStream):
         for start in range(0, len(buffer), _SLICE_BYTES):
             self._stream.write(buffer[start : start + _SLICE_BYTES], self._remaining_seconds())
 
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore2.NetworkStream:
+        """The same connection with TLS, within the time that is left."""
+        left = self._remaining_seconds()
+        stream = self._stream.start_tls(ssl_context, server_hostname, left)
+        return DeadlineStream(stream, self._remaining_seconds)
+
     def close(self) -> None:
         """Close the connection."""
         self._stream.close()
@@ -60,18 +72,23 @@ class DeadlineStream(httpcore2.NetworkStream):
 
 
 class DeadlineBackend(httpcore2.NetworkBackend):
-    """Makes connections that end, like the making of them, when the time is over."""
+    """Makes connections that end, like the making of them, when the time is over.
 
-    def __init__(self, remaining_seconds: Callable[[], float]) -> None:
+    All of them go to ``address``, whatever the name would be now.
+    """
+
+    def __init__(self, remaining_seconds: Callable[[], float], *, address: str) -> None:
         self._backend = httpcore2.SyncBackend()
         self._remaining_seconds = remaining_seconds
+        self._address = address
 
     def connect_tcp(
         self, host: str, port: int, *options: Any, **named_options: Any
     ) -> httpcore2.NetworkStream:
-        """Connect within the time that is left; the library's options are not looked at.
+        """Connect within the time that is left; the name and the options are not looked at.
 
-        They are a timeout for each operation, a source address and socket options.
+        The options are a timeout for each operation, a source address and socket options.
         """
-        stream = self._backend.connect_tcp(host, port, self._remaining_seconds(), socket_options=[])
+        left = self._remaining_seconds()
+        stream = self._backend.connect_tcp(self._address, port, left, socket_options=[])
         return DeadlineStream(stream, self._remaining_seconds)

@@ -16,12 +16,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
 import httpcore2
 
-from stoker.endpoints.deadline import DeadlineBackend, DeadlineStream, count_down
+from stoker.endpoints.deadline import DeadlineBackend, count_down
 from stoker.errors import EndpointError, UsageError
 from stoker.model.addresses import bare_address
 
@@ -151,7 +150,7 @@ def _ask(
     """One request and the whole reply."""
     address = _choose_address(place, remaining_seconds, gate)
     context = gate.ssl_context or httpcore2.default_ssl_context()
-    backend = _PinnedBackend(address, remaining_seconds)
+    backend = DeadlineBackend(remaining_seconds, address=address)
     authority = place.host if place.port == _HTTPS_PORT else f"{place.host}:{place.port}"
     with (
         httpcore2.ConnectionPool(ssl_context=context, network_backend=backend) as pool,
@@ -221,37 +220,6 @@ def _resolve_in_time(place: _Place, seconds: float, gate: Gate) -> Sequence[str]
     if failed:
         raise httpcore2.ConnectError(f"the name {place.host} is not known: {failed[0]}")
     return found
-
-
-class _PinnedStream(DeadlineStream):
-    """A connection that can be made a TLS one within the same deadline."""
-
-    def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,
-    ) -> httpcore2.NetworkStream:
-        """The same connection with TLS; ``timeout`` is not looked at."""
-        left = self._remaining_seconds()
-        stream = self._stream.start_tls(ssl_context, server_hostname, left)
-        return DeadlineStream(stream, self._remaining_seconds)
-
-
-class _PinnedBackend(DeadlineBackend):
-    """Connects to the one address that was judged, whatever the name would be now."""
-
-    def __init__(self, address: str, remaining_seconds: Callable[[], float]) -> None:
-        super().__init__(remaining_seconds)
-        self._address = address
-
-    def connect_tcp(
-        self, host: str, port: int, *options: Any, **named_options: Any
-    ) -> httpcore2.NetworkStream:
-        """Connect within the time that is left; the name and the options are not looked at."""
-        left = self._remaining_seconds()
-        stream = self._backend.connect_tcp(self._address, port, left, socket_options=[])
-        return _PinnedStream(stream, self._remaining_seconds)
 
 
 def _refuse_type(place: _Place, headers: Mapping[str, str]) -> None:

@@ -10,18 +10,24 @@ from __future__ import annotations
 import codecs
 import ipaddress
 import json
+import re
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from stoker.errors import UsageError
-from stoker.model.contract import Exchange, Request
+from stoker.model.contract import Exchange, Key, Request
 
 if TYPE_CHECKING:
     from stoker.endpoints.wire import Received
 
 REDACTED = "[redacted]"
+
+#: Sent where a server is to refuse a key. It is no secret.
+_WRONG_KEY = "sk-stoker-this-key-is-wrong"
+
+_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 
 #: The library quotes what it could not understand, however long that is.
 _ERROR_CHARACTERS = 300
@@ -31,34 +37,54 @@ class HttpEndpoint:
     """An engine's HTTP server at a numeric address. It keeps no state between exchanges.
 
     An unspecified address (0.0.0.0, ::) is where a server listens, not where it is reached: the
-    loopback address of the same family stands for it. Raises UsageError for a host that is not
-    numeric, a port that is none and a key that no HTTP header can carry.
+    loopback address of the same family stands for it. ``name`` is what the server is called where
+    that is not its address: it is told so, and a certificate must be for it. ``base_path`` is put
+    before the path of each request. Raises UsageError for a host that is not numeric, a port that
+    is none and a key that no HTTP header can carry.
     """
 
-    def __init__(self, host: str, port: int, *, api_key: str | None = None) -> None:
-        self._host = _reachable_host(host)
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        api_key: str | None = None,
+        scheme: str = "http",
+        name: str = "",
+        base_path: str = "",
+    ) -> None:
+        self._address = _reachable_host(host)
+        self._host = _checked_name(name) or self._address
         self._port = _checked_port(port)
         self._authority = f"[{self._host}]:{port}" if ":" in self._host else f"{self._host}:{port}"
         self._api_key = _checked_key(api_key)
+        self._scheme = scheme
+        self._base_path = base_path.rstrip("/")
 
     @property
     def url(self) -> str:
-        """The base address with a numeric host, without a trailing slash."""
-        return f"http://{self._authority}"
+        """The base address, without a trailing slash."""
+        return f"{self._scheme}://{self._authority}{self._base_path}"
 
     def exchange(self, request: Request) -> Exchange:
         """Send one request and collect the whole reply, as :class:`stoker.ports.Endpoint` says."""
+        if request.client:
+            error = f"the client {request.client} is not here"
+            return Exchange(request=request, error=error, error_kind="client")
         # The library costs the tenth of a second that `stoker --help` does not have.
         from stoker.endpoints.wire import Call, fetch
 
         call = Call(
             method=request.method,
+            scheme=self._scheme,
+            address=self._address,
             host=self._host,
             port=self._port,
-            path=quote(request.path, safe="/?&=%~"),
+            path=quote(self._base_path + request.path, safe="/?&=%~"),
             headers=self._headers(request),
-            content=None if request.body is None else json.dumps(request.body).encode("ascii"),
+            content=_content(request),
             timeout_seconds=request.timeout_seconds,
+            stop_after_events=request.stop_after_events,
         )
         started_at = time.monotonic()
         received = fetch(call)
@@ -72,30 +98,43 @@ class HttpEndpoint:
             # A connection of its own cannot be one that the server is just giving up.
             "Connection": "close",
         }
-        if request.body is not None:
+        if request.body is not None or request.text is not None:
             headers["Content-Type"] = "application/json"
-        if self._api_key:
+        if request.key is Key.WRONG:
+            headers["Authorization"] = f"Bearer {_WRONG_KEY}"
+        elif self._api_key and request.key is Key.OWN:
             headers["Authorization"] = f"Bearer {self._api_key}"
         return headers
 
     def _describe(self, request: Request, received: Received, *, seconds: float) -> Exchange:
+        media_type = received.headers.get("content-type", "").partition(";")[0].strip().lower()
         text, is_utf8 = _decode(received)
-        events = _read_events(request, received)
+        events = _read_events(request, received, media_type)
         return Exchange(
             request=request,
             status=received.status,
+            media_type=self._redact(media_type)[:_ERROR_CHARACTERS],
             body=self._redact(text) if events is None else "",
             events=tuple(map(self._redact, events or ())),
             is_utf8=is_utf8,
             seconds=seconds,
+            first_seconds=received.first_seconds,
             error=self._redact(received.error)[:_ERROR_CHARACTERS],
             error_kind=received.error_kind,
+            retry_after=self._redact(received.headers.get("retry-after", ""))[:_ERROR_CHARACTERS],
         )
 
     def _redact(self, text: str) -> str:
         for spelling in _spellings(self._api_key):
             text = text.replace(spelling, REDACTED)
         return text
+
+
+def _content(request: Request) -> bytes | None:
+    """The bytes of the body. A lone surrogate in a text is sent as no client would: replaced."""
+    if request.text is not None:
+        return request.text.encode("utf-8", "replace")
+    return None if request.body is None else json.dumps(request.body).encode("ascii")
 
 
 def _reachable_host(host: str) -> str:
@@ -108,6 +147,12 @@ def _reachable_host(host: str) -> str:
     if not address.is_unspecified:
         return str(address)
     return "127.0.0.1" if address.version == 4 else "::1"
+
+
+def _checked_name(name: str) -> str:
+    if name and not _NAME.fullmatch(name):
+        raise UsageError(f"{name} is no name that a server can have")
+    return name
 
 
 def _checked_port(port: int) -> int:
@@ -148,9 +193,8 @@ def _decode(received: Received) -> tuple[str, bool]:
     return received.content.decode("utf-8", "replace"), is_utf8
 
 
-def _read_events(request: Request, received: Received) -> tuple[str, ...] | None:
+def _read_events(request: Request, received: Received, media_type: str) -> tuple[str, ...] | None:
     """The events of a streamed reply, None for a plain one (an error page, for example)."""
-    media_type = received.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not request.stream or media_type != "text/event-stream":
         return None
     from stoker.endpoints.events import read_events

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from stoker.contract.completion import ask, find_completion_flaw
 from stoker.contract.judgement import Judgement
 from stoker.contract.reply import find_reply_flaw
-from stoker.contract.run import ANSWER_CHECK, verify
+from stoker.contract.run import ANSWER_CHECK, Selection, verify
 from stoker.endpoints.limited import LimitedEndpoint
 from stoker.guard.config import GuardConfig
 from stoker.guard.values import (
@@ -150,8 +150,8 @@ def _try_contract(config: GuardConfig, endpoint: Endpoint, clock: Clock) -> Cont
     verification = verify(
         LimitedEndpoint(endpoint, clock, config.limits.verify_timeout_seconds),
         name=config.name,
-        published_name=config.server.published_name,
-        require=config.require,
+        subject=config.server.subject,
+        selection=Selection(require=config.require),
         clock=clock,
         reporter=Silent(),
     )
@@ -167,7 +167,7 @@ def _read_counters(config: GuardConfig, endpoint: Endpoint) -> Counters:
 
 
 def _ask_canary(config: GuardConfig, endpoint: Endpoint, max_tokens: int) -> CanaryResult:
-    request = ask(config.server.published_name, max_tokens=max_tokens)
+    request = ask(config.server.subject.published_name, max_tokens=max_tokens)
     timeout_seconds = config.canary.timeout_seconds
     exchange = endpoint.exchange(replace(request, timeout_seconds=timeout_seconds))
     if config.require is not None and ANSWER_CHECK not in config.require:

@@ -9,22 +9,30 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from stoker.errors import UsageError
+from stoker.guard.reading import (
+    Part,
+    read_address,
+    read_many,
+    read_pattern,
+    read_perhaps,
+    read_seconds,
+    read_share,
+    read_text,
+    read_texts_by_name,
+    read_whole_number,
+)
+from stoker.guard.subject import parse_subject
+from stoker.model.contract import Subject
 from stoker.model.facts import Plain
 from stoker.model.gpu import GpuDevice
 
-Value = TypeVar("Value")
-
 #: The guard never waits so long for anything; one that does is stopped, traced or stuck.
 HEARTBEAT_SECONDS = 300.0
-
-#: As the kernel writes it: domain, bus, device and function.
-_PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +60,7 @@ class Server:
     host: str
     port: int
     readiness_path: str
-    published_name: str
+    subject: Subject
     key_path: str | None = None
 
 
@@ -174,23 +182,23 @@ def parse_config(data: Plain) -> GuardConfig:
 
     Raises UsageError for a key that is missing or unknown and for a value of the wrong shape.
     """
-    document = _Part(data, "")
-    schema = document.take("schema", _text)
+    document = Part(data, "")
+    schema = document.take("schema", read_text)
     if schema != GuardConfig.SCHEMA:
         raise UsageError(f"the schema is {schema}, this guard knows {GuardConfig.SCHEMA}")
     config = GuardConfig(
-        name=document.take("name", _text),
-        digest=document.take("digest", _text),
+        name=document.take("name", read_text),
+        digest=document.take("digest", read_text),
         engine=document.take("engine", _parse_engine),
         server=document.take("server", _parse_server),
         limits=document.take("limits", _parse_limits),
         canary=document.take("canary", _parse_canary),
-        phases=document.take("phases", _many(_parse_phase), ()),
+        phases=document.take("phases", read_many(_parse_phase), ()),
         weights=document.take("weights", _parse_weights, Weights()),
         devices=document.take("devices", _parse_devices, Devices()),
-        require=document.take("require", _perhaps(_many(_text)), None),
-        status_path=document.take("status_path", _perhaps(_text), None),
-        starts_path=document.take("starts_path", _perhaps(_text), None),
+        require=document.take("require", read_perhaps(read_many(read_text)), None),
+        status_path=document.take("status_path", read_perhaps(read_text), None),
+        starts_path=document.take("starts_path", read_perhaps(read_text), None),
     )
     document.finish()
     return config
@@ -218,43 +226,13 @@ def _file_bytes(path: str) -> int:
         return 0
 
 
-_NOTHING = object()
-
-
-class _Part:
-    """One object of the document, from which every key is taken once."""
-
-    def __init__(self, data: Plain, place: str) -> None:
-        if not isinstance(data, dict):
-            raise UsageError(f"`{place or 'the document'}` is no JSON object")
-        self._left = dict(data)
-        self._place = place
-
-    def take(
-        self, key: str, read: Callable[[Plain, str], Value], default: object = _NOTHING
-    ) -> Value:
-        """The value of a key, read; the default where it has one and is not there."""
-        place = f"{self._place}.{key}" if self._place else key
-        if key in self._left:
-            return read(self._left.pop(key), place)
-        if default is _NOTHING:
-            raise UsageError(f"`{place}` is missing")
-        return default  # type: ignore[return-value]  # each caller's default is of its kind
-
-    def finish(self) -> None:
-        """Refuse what nobody took."""
-        for key in self._left:
-            place = f"{self._place}.{key}" if self._place else key
-            raise UsageError(f"`{place}` is unknown to {GuardConfig.SCHEMA}")
-
-
 def _parse_engine(data: Plain, place: str) -> Engine:
-    part = _Part(data, place)
+    part = Part(data, place)
     engine = Engine(
-        argv=part.take("argv", _many(_text)),
-        directory=part.take("directory", _text),
-        env=part.take("env", _texts_by_name, {}),
-        secret_env=part.take("secret_env", _texts_by_name, {}),
+        argv=part.take("argv", read_many(read_text)),
+        directory=part.take("directory", read_text),
+        env=part.take("env", read_texts_by_name, {}),
+        secret_env=part.take("secret_env", read_texts_by_name, {}),
     )
     part.finish()
     if not engine.argv:
@@ -263,144 +241,81 @@ def _parse_engine(data: Plain, place: str) -> Engine:
 
 
 def _parse_server(data: Plain, place: str) -> Server:
-    part = _Part(data, place)
+    part = Part(data, place)
     server = Server(
-        host=part.take("host", _text),
-        port=part.take("port", _whole_number),
-        readiness_path=part.take("readiness_path", _text),
-        published_name=part.take("published_name", _text),
-        key_path=part.take("key_path", _perhaps(_text), None),
+        host=part.take("host", read_text),
+        port=part.take("port", read_whole_number),
+        readiness_path=part.take("readiness_path", read_text),
+        subject=part.take("subject", parse_subject),
+        key_path=part.take("key_path", read_perhaps(read_text), None),
     )
     part.finish()
     return server
 
 
 def _parse_limits(data: Plain, place: str) -> Limits:
-    part = _Part(data, place)
+    part = Part(data, place)
     limits = Limits(
-        start_timeout_seconds=part.take("start_timeout_seconds", _seconds),
-        stall_seconds=part.take("stall_seconds", _seconds),
-        stop_timeout_seconds=part.take("stop_timeout_seconds", _seconds),
-        verify_timeout_seconds=part.take("verify_timeout_seconds", _seconds, 120.0),
-        heartbeat_seconds=part.take("heartbeat_seconds", _seconds, HEARTBEAT_SECONDS),
+        start_timeout_seconds=part.take("start_timeout_seconds", read_seconds),
+        stall_seconds=part.take("stall_seconds", read_seconds),
+        stop_timeout_seconds=part.take("stop_timeout_seconds", read_seconds),
+        verify_timeout_seconds=part.take("verify_timeout_seconds", read_seconds, 120.0),
+        heartbeat_seconds=part.take("heartbeat_seconds", read_seconds, HEARTBEAT_SECONDS),
     )
     part.finish()
     return limits
 
 
 def _parse_weights(data: Plain, place: str) -> Weights:
-    part = _Part(data, place)
+    part = Part(data, place)
     weights = Weights(
-        model=part.take("model", _text, ""), paths=part.take("paths", _many(_text), ())
+        model=part.take("model", read_text, ""), paths=part.take("paths", read_many(read_text), ())
     )
     part.finish()
     return weights
 
 
 def _parse_devices(data: Plain, place: str) -> Devices:
-    part = _Part(data, place)
+    part = Part(data, place)
     devices = Devices(
-        gpus=part.take("gpus", _many(_parse_gpu), ()),
-        wait_seconds=part.take("wait_seconds", _seconds, 60.0),
-        held_share=part.take("held_share", _perhaps(_share), None),
-        needed_bytes=part.take("needed_bytes", _perhaps(_whole_number), None),
+        gpus=part.take("gpus", read_many(_parse_gpu), ()),
+        wait_seconds=part.take("wait_seconds", read_seconds, 60.0),
+        held_share=part.take("held_share", read_perhaps(read_share), None),
+        needed_bytes=part.take("needed_bytes", read_perhaps(read_whole_number), None),
     )
     part.finish()
     return devices
 
 
 def _parse_gpu(data: Plain, place: str) -> GpuDevice:
-    part = _Part(data, place)
+    part = Part(data, place)
     gpu = GpuDevice(
-        address=part.take("address", _address),
-        uuid=part.take("uuid", _perhaps(_text), None),
-        minor=part.take("minor", _perhaps(_whole_number), None),
+        address=part.take("address", read_address),
+        uuid=part.take("uuid", read_perhaps(read_text), None),
+        minor=part.take("minor", read_perhaps(read_whole_number), None),
     )
     part.finish()
     return gpu
 
 
 def _parse_canary(data: Plain, place: str) -> Canary:
-    part = _Part(data, place)
+    part = Part(data, place)
     canary = Canary(
-        interval_seconds=part.take("interval_seconds", _seconds),
-        timeout_seconds=part.take("timeout_seconds", _seconds),
-        metrics_path=part.take("metrics_path", _perhaps(_text), None),
-        counters=part.take("counters", _many(_text), ()),
+        interval_seconds=part.take("interval_seconds", read_seconds),
+        timeout_seconds=part.take("timeout_seconds", read_seconds),
+        metrics_path=part.take("metrics_path", read_perhaps(read_text), None),
+        counters=part.take("counters", read_many(read_text), ()),
     )
     part.finish()
     return canary
 
 
 def _parse_phase(data: Plain, place: str) -> PhasePattern:
-    part = _Part(data, place)
+    part = Part(data, place)
     phase = PhasePattern(
-        pattern=part.take("pattern", _pattern),
-        phase=part.take("phase", _text),
-        title=part.take("title", _text),
+        pattern=part.take("pattern", read_pattern),
+        phase=part.take("phase", read_text),
+        title=part.take("title", read_text),
     )
     part.finish()
     return phase
-
-
-def _text(data: Plain, place: str) -> str:
-    if not isinstance(data, str):
-        raise UsageError(f"`{place}` is no text")
-    return data
-
-
-def _address(data: Plain, place: str) -> str:
-    text = _text(data, place)
-    if not _PCI_ADDRESS.fullmatch(text):
-        raise UsageError(f"`{place}` is no address on the PCI bus, like 0000:41:00.0")
-    return text
-
-
-def _pattern(data: Plain, place: str) -> str:
-    text = _text(data, place)
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise UsageError(f"`{place}` is no regular expression: {error}") from error
-    return text
-
-
-def _whole_number(data: Plain, place: str) -> int:
-    if not isinstance(data, int) or isinstance(data, bool):
-        raise UsageError(f"`{place}` is no whole number")
-    return data
-
-
-def _share(data: Plain, place: str) -> float:
-    if not isinstance(data, int | float) or isinstance(data, bool) or not 0 <= data <= 1:
-        raise UsageError(f"`{place}` is no share between 0 and 1")
-    return float(data)
-
-
-def _seconds(data: Plain, place: str) -> float:
-    # Infinity and not-a-number, which Python's JSON knows, are refused by the comparison.
-    if not isinstance(data, int | float) or isinstance(data, bool) or not 0 < data < 1e9:
-        raise UsageError(f"`{place}` is no number of seconds above zero")
-    return float(data)
-
-
-def _texts_by_name(data: Plain, place: str) -> Mapping[str, str]:
-    if not isinstance(data, dict):
-        raise UsageError(f"`{place}` is no JSON object")
-    return {name: _text(value, f"{place}.{name}") for name, value in data.items()}
-
-
-def _many(read: Callable[[Plain, str], Value]) -> Callable[[Plain, str], tuple[Value, ...]]:
-    def read_many(data: Plain, place: str) -> tuple[Value, ...]:
-        if not isinstance(data, list):
-            raise UsageError(f"`{place}` is no list")
-        return tuple(read(item, f"{place}.{number}") for number, item in enumerate(data))
-
-    return read_many
-
-
-def _perhaps(read: Callable[[Plain, str], Value]) -> Callable[[Plain, str], Value | None]:
-    def read_perhaps(data: Plain, place: str) -> Value | None:
-        return None if data is None else read(data, place)
-
-    return read_perhaps

@@ -18,7 +18,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from types import FrameType
 
-from stoker.contract.run import QUICK, select_checks
+from stoker.contract.selection import QUICK, select_checks
 from stoker.endpoints.http import HttpEndpoint
 from stoker.errors import UsageError
 from stoker.guard.asking import Question, WallClock, put_question, read_key

@@ -10,16 +10,17 @@ from collections.abc import Sequence
 
 from stoker.contract.completion import ask, describe_answer, find_completion_flaw, read_answer
 from stoker.contract.judgement import Judgement, passed
+from stoker.contract.plans import in_order
 from stoker.contract.reply import parse_json
-from stoker.model.contract import Exchange, Request
+from stoker.model.contract import Exchange, Request, Subject
 from stoker.ports import Check
 
 
-def _requests(published_name: str) -> Sequence[Request]:
-    return (ask(published_name),)
+def _requests(subject: Subject) -> Sequence[Request]:
+    return (ask(subject.published_name),)
 
 
-def _judge(published_name: str, exchanges: Sequence[Exchange]) -> Judgement:
+def _judge(subject: Subject, exchanges: Sequence[Exchange]) -> Judgement:
     (exchange,) = exchanges
     return find_completion_flaw(exchange) or passed(
         "a readable answer to a chat question",
@@ -31,6 +32,6 @@ CHECK = Check(
     id="chat_answer",
     title="A chat question gets a readable answer",
     level="quick",
-    requests=_requests,
+    plan=in_order(_requests),
     judge=_judge,
 )

@@ -11,8 +11,9 @@ from pathlib import PurePosixPath
 
 from stoker.contract.completion import ask
 from stoker.contract.judgement import Judgement, failed, passed, quote
+from stoker.contract.plans import in_order
 from stoker.contract.reply import find_reply_flaw, parse_json
-from stoker.model.contract import Exchange, Request
+from stoker.model.contract import Exchange, Request, Subject
 from stoker.model.facts import Plain, read_path
 from stoker.ports import Check
 
@@ -22,12 +23,13 @@ _WEIGHT_SUFFIXES = (".gguf", ".safetensors")
 _SHOWN_NAMES = 5
 
 
-def _requests(published_name: str) -> Sequence[Request]:
+def _requests(subject: Subject) -> Sequence[Request]:
     # One token is enough to see the name that the reply carries.
-    return (Request(method="GET", path=_LIST_PATH), ask(published_name, max_tokens=1))
+    return (Request(method="GET", path=_LIST_PATH), ask(subject.published_name, max_tokens=1))
 
 
-def _judge(published_name: str, exchanges: Sequence[Exchange]) -> Judgement:
+def _judge(subject: Subject, exchanges: Sequence[Exchange]) -> Judgement:
+    published_name = subject.published_name
     listing, reply = exchanges
     names = _read_names(parse_json(listing.body))
     expected = f"the name {published_name} in {_LIST_PATH}"
@@ -79,6 +81,6 @@ CHECK = Check(
     id="published_name",
     title="The model is published under its name",
     level="quick",
-    requests=_requests,
+    plan=in_order(_requests),
     judge=_judge,
 )

@@ -23,19 +23,20 @@ from stoker.contract.completion import (
     read_chunks,
 )
 from stoker.contract.judgement import Judgement, failed, passed, quote
+from stoker.contract.plans import in_order
 from stoker.contract.reply import find_reply_flaw, parse_json
-from stoker.model.contract import Exchange, Request
+from stoker.model.contract import Exchange, Request, Subject
 from stoker.model.facts import Plain, Unknown, read_path
 from stoker.ports import Check
 
 _EXPECTED = f"a stream of whole chunks that join to an answer and end in one {DONE}"
 
 
-def _requests(published_name: str) -> Sequence[Request]:
-    return (ask(published_name), ask(published_name, stream=True))
+def _requests(subject: Subject) -> Sequence[Request]:
+    return (ask(subject.published_name), ask(subject.published_name, stream=True))
 
 
-def _judge(published_name: str, exchanges: Sequence[Exchange]) -> Judgement:
+def _judge(subject: Subject, exchanges: Sequence[Exchange]) -> Judgement:
     plain, streamed = exchanges
     chunks = read_chunks(streamed.events)
     answer = join_answer(chunks)
@@ -100,6 +101,6 @@ CHECK = Check(
     id="stream_ends_done",
     title="A streamed answer is whole and ends",
     level="quick",
-    requests=_requests,
+    plan=in_order(_requests),
     judge=_judge,
 )

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from stoker.contract.completion import MAX_TOKENS, ask, read_chunks
 from stoker.contract.judgement import Judgement, failed, passed, quote
+from stoker.contract.plans import in_order
 from stoker.contract.reply import find_reply_flaw, parse_json
-from stoker.model.contract import Exchange, Request
+from stoker.model.contract import Exchange, Request, Subject
 from stoker.model.facts import Plain, Unknown, read_path
 from stoker.ports import Check
 
@@ -21,11 +22,11 @@ _EXPECTED = "token counts that add up"
 _FIELDS = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
-def _requests(published_name: str) -> Sequence[Request]:
-    return (ask(published_name), ask(published_name, stream=True))
+def _requests(subject: Subject) -> Sequence[Request]:
+    return (ask(subject.published_name), ask(subject.published_name, stream=True))
 
 
-def _judge(published_name: str, exchanges: Sequence[Exchange]) -> Judgement:
+def _judge(subject: Subject, exchanges: Sequence[Exchange]) -> Judgement:
     plain, streamed = exchanges
     body = parse_json(plain.body)
     counts, stream_counts = _read_usage(body), _read_stream_usage(streamed)
@@ -85,6 +86,6 @@ CHECK = Check(
     id="usage_adds_up",
     title="The token counts add up",
     level="quick",
-    requests=_requests,
+    plan=in_order(_requests),
     judge=_judge,
 )

@@ -1,0 +1,103 @@
+"""How engines do what the OpenAI interface leaves open, and what their settings promise: data.
+
+Called by the command layer, which makes the subject of a contract from it. Names no engine and no
+flag itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from stoker.errors import DataError
+from stoker.knowledge.datafiles import check_source, list_data, read_toml
+from stoker.knowledge.structure import structure
+from stoker.model.contract import Acceptance, Feature, Manners, Offer, Offered
+from stoker.model.facts import Plain
+from stoker.model.finding import Source
+from stoker.model.launch import Setting
+
+_FOLDER = "manners"
+_OWN_KEYS = ("owner", "features", "source")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureRow:
+    """Which settings promise a feature, as flags without dashes.
+
+    A value in ``exempt`` promises nothing. ``otherwise`` says why the feature is absent where none
+    of the settings is set; empty where that says nothing.
+    """
+
+    feature: Feature
+    settings: tuple[str, ...]
+    exempt: tuple[str, ...] = ()
+    otherwise: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineManners:
+    """The manners of one engine. ``owner``: what its /v1/models calls the owner of a model."""
+
+    manners: Manners
+    owner: str
+    features: tuple[FeatureRow, ...]
+    source: Source
+
+
+@cache
+def load_manners() -> Mapping[str, EngineManners]:
+    """The manners of every engine that they are known of, by its kind. Raises DataError."""
+    return {
+        kind: parse_manners(read_toml(f"{_FOLDER}/{kind}.toml"), where=f"{_FOLDER}/{kind}.toml")
+        for kind in list_data(_FOLDER, ".toml")
+    }
+
+
+def parse_manners(data: Mapping[str, Plain], *, where: str) -> EngineManners:
+    """One engine's manners from their TOML form. Raises DataError."""
+    own = {key: value for key, value in data.items() if key not in _OWN_KEYS}
+    own["acceptance"] = structure(
+        Acceptance, data.get("acceptance", {}), where=f"{where}: acceptance"
+    )
+    source = structure(Source, data.get("source"), where=f"{where}: source")
+    check_source(source, where=where)
+    return EngineManners(
+        manners=structure(Manners, own, where=where),
+        owner=str(data.get("owner", "")),
+        features=tuple(_parse_row(row, where) for row in data.get("features", ())),
+        source=source,
+    )
+
+
+def _parse_row(row: Mapping[str, Plain], where: str) -> FeatureRow:
+    name = str(row.get("feature"))
+    if name not in list(Feature):
+        raise DataError(f"{where}: there is no feature {name}")
+    data = {"exempt" if key == "except" else key: value for key, value in row.items()}
+    return structure(FeatureRow, {**data, "feature": Feature(name)}, where=f"{where}: {name}")
+
+
+def find_by_owner(owner: str) -> EngineManners | None:
+    """The engine that calls itself the owner of its models; None for a stranger."""
+    return next((each for each in load_manners().values() if each.owner == owner), None)
+
+
+def read_offers(
+    rows: Sequence[FeatureRow], settings: Sequence[Setting]
+) -> Mapping[str, Offered]:
+    """What a launch promises by its settings and what it rules out; the rest stays open. Pure."""
+    offers = {row.feature: _read_offer(row, settings) for row in rows}
+    return {feature: offer for feature, offer in offers.items() if offer is not None}
+
+
+def _read_offer(row: FeatureRow, settings: Sequence[Setting]) -> Offered | None:
+    for setting in settings:
+        if setting.name.lstrip("-") not in row.settings or setting.value in row.exempt:
+            continue
+        shown = setting.name if setting.value is None else f"{setting.name} is {setting.value}"
+        # A long value, a JSON object for one, says no more than that there is one.
+        reason = shown if len(shown) <= 60 else f"{setting.name} is set"
+        return Offered(offer=Offer.PROMISED, reason=reason)
+    return Offered(offer=Offer.ABSENT, reason=row.otherwise) if row.otherwise else None
