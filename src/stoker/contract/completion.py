@@ -7,11 +7,11 @@ total: whatever a server sends is readable or a flaw, never an exception.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from stoker.contract.judgement import Judgement, failed, quote
+from stoker.contract.nonsense import Kind, find_nonsense, is_nan_note
 from stoker.contract.reply import find_reply_flaw, parse_json
 from stoker.model.contract import Exchange, Request
 from stoker.model.facts import Plain, Unknown, read_path
@@ -24,13 +24,7 @@ DONE = "[DONE]"
 #: The endings a question without tools can have, as the OpenAI interface names them.
 _FINISH_REASONS = ("stop", "length")
 
-#: A model that computes nonsense repeats one token. "4" and "..." are answers; this is none.
-_REPEATED_CHARACTERS = 4
-
-#: U+FFFD stands for bytes that were no character, a lone surrogate is half of one.
-_BROKEN = re.compile("[\ufffd\ud800-\udfff]")
-
-_NAN = re.compile(r"\bnan\b", re.IGNORECASE)
+_WRONG_SHAPE = "wrong_shape"
 
 
 def ask(model: str, *, stream: bool = False, max_tokens: int = MAX_TOKENS) -> Request:
@@ -150,37 +144,39 @@ def find_completion_flaw(exchange: Exchange) -> Judgement | None:
 def _find_choice_flaw(body: Plain) -> Judgement | None:
     if isinstance(_get(body, "choices.0.message"), dict):
         return None
-    return failed("a choice with a message", f"choices: {quote(_get(body, 'choices'))}")
+    found = f"choices: {quote(_get(body, 'choices'))}"
+    return failed("a choice with a message", found, _WRONG_SHAPE)
 
 
 def find_shape_flaw(data: Plain | Unknown, kind: str) -> Judgement | None:
     """Why the data is not an object of this kind of the OpenAI interface, None if it is one."""
     expected = f'a JSON object with "object": "{kind}", an id and choices'
     if isinstance(data, Unknown):
-        return failed(expected, data.reason)
+        return failed(expected, data.reason, _WRONG_SHAPE)
     if not isinstance(data, dict):
-        return failed(expected, f"no object: {quote(data)}")
+        return failed(expected, f"no object: {quote(data)}", _WRONG_SHAPE)
     if "error" in data and "choices" not in data:
-        return failed(expected, f"an error: {quote(data['error'])}")
+        return failed(expected, f"an error: {quote(data['error'])}", "error_in_reply")
     if data.get("object") != kind:
-        return failed(expected, f"object: {quote(data.get('object'))}")
+        return failed(expected, f"object: {quote(data.get('object'))}", _WRONG_SHAPE)
     if not has_text(data.get("id")):
-        return failed(expected, f"id: {quote(data.get('id'))}")
+        return failed(expected, f"id: {quote(data.get('id'))}", _WRONG_SHAPE)
     if not isinstance(data.get("choices"), list):
-        return failed(expected, f"choices: {quote(data.get('choices'))}")
+        return failed(expected, f"choices: {quote(data.get('choices'))}", _WRONG_SHAPE)
     return None
 
 
 def find_answer_flaw(answer: Answer) -> Judgement | None:
     """Why nobody could use this answer, None if somebody could. Its words are not judged."""
-    if isinstance(answer.stop_note, str) and _NAN.search(answer.stop_note):
+    if is_nan_note(answer.stop_note):
         found = f"the engine's note {quote(answer.stop_note)}: its numbers broke down"
-        return failed("an answer that was computed", found)
+        return failed("an answer that was computed", found, "nan")
     if answer.role != "assistant":
-        return failed('the role "assistant"', f"the role {quote(answer.role)}")
+        return failed('the role "assistant"', f"the role {quote(answer.role)}", "wrong_role")
     if answer.finish_reason not in _FINISH_REASONS:
         expected = f"finish_reason {' or '.join(_FINISH_REASONS)}"
-        return failed(expected, f"finish_reason {quote(answer.finish_reason)}")
+        found = f"finish_reason {quote(answer.finish_reason)}"
+        return failed(expected, found, "wrong_finish_reason", finish_reason=answer.finish_reason)
     was_cut = answer.finish_reason == "length"
     return (
         _find_text_flaw("content", answer.content, was_cut=was_cut)
@@ -193,18 +189,19 @@ def _find_text_flaw(field: str, value: Plain, *, was_cut: bool) -> Judgement | N
     if value is None:
         return None
     if not isinstance(value, str):
-        return failed(f"text as {field}", f"data that is no text: {quote(value)}")
+        found = f"data that is no text: {quote(value)}"
+        return failed(f"text as {field}", found, _WRONG_SHAPE)
     # The token limit may cut through a character; an engine then replaces what is left of it.
-    whole = value.rstrip("\ufffd") if was_cut else value
-    if _BROKEN.search(whole):
-        return failed(f"whole characters in {field}", f"broken ones: {quote(value)}")
-    visible = "".join(value.split())
-    if len(visible) >= _REPEATED_CHARACTERS and len(set(visible)) == 1:
-        return failed(f"words in {field}", f"one character over and over: {quote(value)}")
-    return None
+    nonsense = find_nonsense(value, was_cut=was_cut)
+    if nonsense is None:
+        return None
+    is_broken = nonsense.kind is Kind.BROKEN_CHARACTERS
+    expected = f"{'whole characters' if is_broken else 'words'} in {field}"
+    return failed(expected, f"{nonsense.found}: {quote(value)}", str(nonsense.kind), field=field)
 
 
 def _find_silence(answer: Answer) -> Judgement | None:
     if answer.text.strip("\ufffd"):
         return None
-    return failed("an answer with text in it", f"no text, and finish_reason {answer.finish_reason}")
+    found = f"no text, and finish_reason {answer.finish_reason}"
+    return failed("an answer with text in it", found, "no_text")

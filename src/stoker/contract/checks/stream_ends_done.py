@@ -55,13 +55,15 @@ def _find_ending_flaw(streamed: Exchange) -> Judgement | None:
     events, expected = streamed.events, f"one {DONE}, as the last event"
     if not events:
         found = f"a plain reply: {quote(streamed.body)}" if streamed.body else "no event at all"
-        return failed("a stream of events (text/event-stream)", found)
+        return failed("a stream of events (text/event-stream)", found, "not_streamed")
     if DONE not in events:
-        return failed(expected, f"no {DONE} in {len(events)} events; the last: {quote(events[-1])}")
+        found = f"no {DONE} in {len(events)} events; the last: {quote(events[-1])}"
+        return failed(expected, found, "no_done")
     if events.count(DONE) > 1:
-        return failed(expected, f"{events.count(DONE)} times {DONE}")
+        return failed(expected, f"{events.count(DONE)} times {DONE}", "done_twice")
     if events[-1] != DONE:
-        return failed(expected, f"{quote(events[events.index(DONE) + 1])} after {DONE}")
+        found = f"{quote(events[events.index(DONE) + 1])} after {DONE}"
+        return failed(expected, found, "done_too_early")
     return None
 
 
@@ -69,7 +71,7 @@ def _find_chunk_flaw(chunks: Sequence[Plain | Unknown]) -> Judgement | None:
     for number, chunk in enumerate(chunks, start=1):
         flaw = find_shape_flaw(chunk, "chat.completion.chunk")
         if flaw:
-            return failed(flaw.expected, f"in event {number} {flaw.found}")
+            return failed(flaw.expected, f"in event {number} {flaw.found}", flaw.symptom)
     return None
 
 
@@ -80,7 +82,7 @@ def _find_opening_flaw(chunks: Sequence[Plain]) -> Judgement | None:
     if role == "assistant":
         return None
     found = "none there" if isinstance(role, Unknown) else quote(role)
-    return failed('the role "assistant" in the first chunk', found)
+    return failed('the role "assistant" in the first chunk', found, "wrong_role")
 
 
 def _find_difference(plain_exchange: Exchange, streamed: Answer) -> Judgement | None:
@@ -93,7 +95,9 @@ def _find_difference(plain_exchange: Exchange, streamed: Answer) -> Judgement | 
         in_plain, in_stream = has_text(getattr(plain, field)), has_text(getattr(streamed, field))
         if in_plain != in_stream:
             form = "plain" if in_plain else "streamed"
-            return failed("text in the same fields, plain and streamed", f"{field} only {form}")
+            expected = "text in the same fields, plain and streamed"
+            found = f"{field} only {form}"
+            return failed(expected, found, "fields_differ", field=field, form=form)
     return None
 
 

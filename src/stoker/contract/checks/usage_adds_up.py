@@ -44,7 +44,7 @@ def _find_absence(body: Plain | Unknown, usage: Usage | None) -> Judgement | Non
     if usage is not None:
         return None
     found = body.reason if isinstance(body, Unknown) else f"none in the reply: {quote(body)}"
-    return failed("token counts under usage", found)
+    return failed("token counts under usage", found, "no_usage")
 
 
 def _read_usage(data: Plain | Unknown) -> Usage | None:
@@ -63,13 +63,15 @@ def _find_count_flaw(where: str, usage: Usage | None) -> Judgement | None:
         return None
     counts: list[Plain] = [usage.get(field) for field in _FIELDS]
     if not all(map(_is_count, counts)):
-        return failed(f"whole numbers as {', '.join(_FIELDS)}", f"in {where} {quote(usage)}")
+        expected = f"whole numbers as {', '.join(_FIELDS)}"
+        return failed(expected, f"in {where} {quote(usage)}", "wrong_shape")
     prompt, completion, total = counts
     if prompt + completion != total:
-        return failed(_EXPECTED, f"in {where} {_describe(usage)}")
+        return failed(_EXPECTED, f"in {where} {_describe(usage)}", "usage_does_not_add_up")
     if not 1 <= completion <= MAX_TOKENS:
         expected = f"1 to {MAX_TOKENS} completion tokens, as asked for"
-        return failed(expected, f"{completion} in {where}")
+        found = f"{completion} in {where}"
+        return failed(expected, found, "limit_ignored", limit=MAX_TOKENS, tokens=completion)
     return None
 
 
