@@ -8,7 +8,7 @@ is a caller that relies on it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from stoker.model.contract import Exchange, Feature, Request, Subject
@@ -61,6 +61,7 @@ class Command:
     ``env`` is the whole environment; nothing is inherited beside it. ``umask`` applies to the
     child. ``new_session`` detaches it from the terminal, so that Ctrl-C reaches Stoker alone.
     ``is_question``: it is run for its answer alone, so nothing of it may go on behind it.
+    ``stdin`` is what it reads, for what neither an argument nor a variable may show.
     """
 
     argv: tuple[str, ...]
@@ -70,6 +71,7 @@ class Command:
     umask: int = 0o022
     new_session: bool = True
     is_question: bool = False
+    stdin: str = field(default="", repr=False)
 
 
 class ReadableHost(Protocol):

@@ -122,7 +122,7 @@ def test_a_source_says_when(kind: str) -> None:
 
 
 def test_lists_of_data_are_sorted() -> None:
-    assert list_data("environments", ".toml") == ("guard", "llamacpp", "supervisord")
+    assert list_data("environments", ".toml") == ("guard", "llamacpp", "openai", "supervisord")
 
 
 # Structure: strict about keys and types

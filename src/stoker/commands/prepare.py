@@ -53,7 +53,11 @@ def prepare(world: World, preparation: Preparation) -> None:
             env=env,
         )
         return
-    recipe = find_recipe(world, str(preparation.details["name"]))
+    make(world, find_recipe(world, str(preparation.details["name"])))
+
+
+def make(world: World, recipe: EnvironmentRecipe) -> None:
+    """Make one environment, where it is not there yet. Raises PreparationFailed."""
     make_environment(
         recipe,
         world.folders,
@@ -62,7 +66,7 @@ def prepare(world: World, preparation: Preparation) -> None:
         reporter=world.reporter,
         interpreter=_interpreter(world, recipe),
         pip=(world.python, "-m", "pip"),
-        index_env=env,
+        index_env=child_environment(world),
     )
 
 

@@ -16,8 +16,8 @@ import signal
 import stat
 import subprocess
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import IO
 
 from stoker.errors import AccessDenied, HostError, NotFound
@@ -259,20 +259,37 @@ def _start(command: Command) -> subprocess.Popen[bytes]:
     if not command.argv:
         raise HostError("a command without a program was asked for")
     try:
-        return subprocess.Popen(
-            command.argv,
-            env=dict(command.env),
-            cwd=command.directory,
-            umask=command.umask,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=command.new_session,
-            # Always a group of its own: it is killed as a whole, and we must not be in it.
-            process_group=None if command.new_session else 0,
-        )
+        with _open_input(command.stdin) as source:
+            return _spawn(command, source)
     except (OSError, ValueError) as error:
         raise _explain_start(error, command) from error
+
+
+@contextmanager
+def _open_input(text: str) -> Iterator[int]:
+    """What the command reads: nothing, or a file that is nowhere but in memory."""
+    if not text:
+        yield subprocess.DEVNULL
+        return
+    with open(os.memfd_create("stdin"), "w+b") as file:
+        file.write(text.encode("utf-8", "surrogatepass"))
+        file.seek(0)
+        yield file.fileno()
+
+
+def _spawn(command: Command, source: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command.argv,
+        env=dict(command.env),
+        cwd=command.directory,
+        umask=command.umask,
+        stdin=source,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=command.new_session,
+        # Always a group of its own: it is killed as a whole, and we must not be in it.
+        process_group=None if command.new_session else 0,
+    )
 
 
 def _explain_start(error: OSError | ValueError, command: Command) -> HostError:
