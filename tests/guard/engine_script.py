@@ -13,10 +13,11 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from tests.fakes.engine_replies import ENGINE_FAULTS, Fault
-from tests.fakes.engine_server import Asked, EngineServer
+from stoker.fake_engine.script import Script
+from stoker.fake_engine.server import EngineServer
+from stoker.fake_engine.values import Asked
 
 #: Bytes that are no text, no lines and more than a pipe takes at once.
 NOISE = b"\x00\xff\xfe\x1b[31m\r\r\n" + bytes(range(256)) * 1024 + b"no end of line"
@@ -121,8 +122,8 @@ def end(status: int) -> None:
 
 def serve(orders: Orders) -> None:
     """Answer until a signal ends it."""
-    fault = Fault[orders.fault] if orders.fault else None
-    with EngineServer(fault=fault, port=orders.port, api_key=orders.api_key) as server:
+    script = Script(api_key=orders.api_key)
+    with EngineServer(script, fault=orders.fault or None, port=orders.port) as server:
         count = Count()
         server.count = count
         if orders.tells:
@@ -130,8 +131,7 @@ def serve(orders: Orders) -> None:
 
         def break_promise(number: int, frame: object) -> None:
             if orders.later:
-                server.fault = Fault[orders.later]
-                server.engine = ENGINE_FAULTS.get(server.fault, replace)(server.engine)
+                server.break_with(orders.later)
             server.is_mute = "questions" in orders.breaks
             if "counters" in orders.breaks:
                 count.stood_still = time.monotonic()

@@ -12,6 +12,10 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from stoker.fake_engine.core import Core
+from stoker.fake_engine.direct import DirectEndpoint
+from stoker.fake_engine.script import Script
+from stoker.fake_engine.switches import discover_faults
 from stoker.guard.asking import Question, put_question
 from stoker.guard.config import (
     Canary,
@@ -43,8 +47,6 @@ from stoker.guard.values import (
 )
 from stoker.guard.words import describe
 from stoker.model.contract import Exchange, Request, Subject
-from tests.fakes import engine_replies
-from tests.fakes.engine_replies import ENGINE_FAULTS, LISTING_FAULTS, Fault
 
 NAME = "smollm2"
 GIB = 1 << 30
@@ -103,19 +105,11 @@ def unavailable(status: int = 503) -> Wire:
     return Wire(status=status, body=json.dumps({"error": {"message": "Compute error."}}))
 
 
-def answer(request: Request, fault: Fault | None = None, seconds: float = QUICK_SECONDS) -> Wire:
+def answer(request: Request, fault: str = "", seconds: float = QUICK_SECONDS) -> Wire:
     """What an engine with this fault answers once it has loaded."""
-    engine = engine_replies.Engine(names=(NAME,))
-    engine = ENGINE_FAULTS[fault](engine) if fault in ENGINE_FAULTS else engine
-    question = dict(request.body or {})
-    if request.path == "/v1/models":
-        listing = engine_replies.list_models(engine)
-        edit = LISTING_FAULTS.get(fault) if fault else None
-        return Wire(body=json.dumps(edit(listing) if edit else listing), seconds=seconds)
-    if question.get("stream"):
-        chunks = engine_replies.complete_in_chunks(engine, question)
-        return Wire(events=tuple(engine_replies.write_events(chunks)), seconds=seconds)
-    return Wire(body=json.dumps(engine_replies.complete(engine, question)), seconds=seconds)
+    faults = (discover_faults()[fault],) if fault else ()
+    exchange = DirectEndpoint(Core(Script(names=(NAME,)), faults=faults)).exchange(request)
+    return Wire(status=exchange.status, body=exchange.body, events=exchange.events, seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

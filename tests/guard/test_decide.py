@@ -33,7 +33,6 @@ from stoker.guard.values import (
 from stoker.guard.vigil import DOUBTS
 from stoker.guard.words import describe, estimate_left_seconds
 from stoker.model.contract import Request
-from tests.fakes.engine_replies import Fault
 from tests.guard.simulation import (
     CONFIG,
     NEVER,
@@ -100,7 +99,7 @@ def test_a_silent_engine_is_asked_three_times() -> None:
 def test_nonsense_is_not_forgotten_when_users_come() -> None:
     def http(at: At, request: Request) -> Wire:
         is_ill = request.method == "POST" and at > 600
-        return answer(request, Fault.ONE_CHARACTER) if is_ill else well(request)
+        return answer(request, "one_character") if is_ill else well(request)
 
     scene = Scene(http=http, tokens=lambda at: max(at - 632, 0) * 50)
     story = Simulation(scene=scene).run(until=3600)
@@ -116,7 +115,7 @@ def test_what_came_before_a_good_answer_is_forgiven() -> None:
         if request.method != "POST" or at < 600:
             return well(request)
         asked += 1
-        return answer(request, Fault.EMPTY_ANSWER) if asked % DOUBTS else well(request)
+        return answer(request, "empty_answer") if asked % DOUBTS else well(request)
 
     story = Simulation(scene=Scene(http=http)).run(until=1200)
     assert asked > 2 * DOUBTS

@@ -14,7 +14,6 @@ from stoker.guard.decide import KILL_SECONDS, VERIFY_PATIENCE_SECONDS
 from stoker.guard.values import ExitCode, Rules
 from stoker.guard.vigil import DOUBT_PAUSE_SECONDS, DOUBTS, longest_doubt_seconds, question_seconds
 from stoker.model.contract import Request
-from tests.fakes.engine_replies import Fault
 from tests.guard.simulation import (
     CONFIG,
     GIB,
@@ -103,7 +102,7 @@ def live_http(then: Callable[[Request], Wire]) -> Callable[[At, Request], Wire]:
     return http
 
 
-def contract_of(fault: Fault) -> Scene:
+def contract_of(fault: str) -> Scene:
     """A server that loads as it should and breaks its contract from the first reply on."""
     scene = breaking(lambda at, request: REFUSED)
 
@@ -230,21 +229,21 @@ FAULTS = {
         within=STUCK + 240,
     ),
     "wrong published name": Planted(
-        scene=contract_of(Fault.ANOTHER_NAME),
+        scene=contract_of("another_name"),
         begins=LOADED,
         code=ExitCode.NEVER_VERIFIED,
         says=("never kept its contract", "published_name"),
         within=UNKEPT,
     ),
     "empty answers": Planted(
-        scene=contract_of(Fault.EMPTY_ANSWER),
+        scene=contract_of("empty_answer"),
         begins=LOADED,
         code=ExitCode.NEVER_VERIFIED,
         says=("never kept its contract", "chat_answer"),
         within=UNKEPT,
     ),
     "one repeated character": Planted(
-        scene=contract_of(Fault.ONE_CHARACTER),
+        scene=contract_of("one_character"),
         begins=LOADED,
         code=ExitCode.NEVER_VERIFIED,
         says=("never kept its contract", "one character over and over"),
@@ -276,7 +275,7 @@ FAULTS = {
         is_ready=True,
     ),
     "NaN after an hour": Planted(
-        scene=breaking(live_http(lambda request: answer(request, Fault.NAN))),
+        scene=breaking(live_http(lambda request: answer(request, "nan"))),
         begins=HOUR,
         code=ExitCode.GAVE_UP,
         says=("no longer generates", "numbers broke down"),
@@ -285,7 +284,7 @@ FAULTS = {
     ),
     "NaN after an hour, to many users": Planted(
         scene=breaking(
-            live_http(lambda request: answer(request, Fault.ONE_CHARACTER)),
+            live_http(lambda request: answer(request, "one_character")),
             tokens=lambda at: at * 50,
         ),
         begins=HOUR,
@@ -295,7 +294,7 @@ FAULTS = {
         is_ready=True,
     ),
     "empty answers after an hour": Planted(
-        scene=breaking(live_http(lambda request: answer(request, Fault.EMPTY_ANSWER))),
+        scene=breaking(live_http(lambda request: answer(request, "empty_answer"))),
         begins=HOUR,
         code=ExitCode.GAVE_UP,
         says=("no longer generates", "no text"),

@@ -16,7 +16,6 @@ import pytest
 from stoker.guard.values import Mode, Rules
 from stoker.guard.vigil import longest_doubt_seconds
 from stoker.model.contract import Request
-from tests.fakes.engine_replies import Fault
 from tests.guard.simulation import (
     CONFIG,
     NAME,
@@ -267,7 +266,7 @@ def test_one_long_silence_without_counters_is_borne() -> None:
 def test_one_wrong_answer_is_forgiven() -> None:
     def http(at: At, request: Request) -> Wire:
         is_wrong = 600 < at < 640 and request.method == "POST"
-        return answer(request, Fault.EMPTY_ANSWER) if is_wrong else well(request)
+        return answer(request, "empty_answer") if is_wrong else well(request)
 
     story = Simulation(scene=Scene(http=http)).run(until=3600)
     assert story.exit is None
@@ -277,7 +276,7 @@ def test_one_wrong_answer_is_forgiven() -> None:
 def test_a_model_that_opens_with_silent_tokens_is_asked_for_more() -> None:
     def http(at: At, request: Request) -> Wire:
         tokens = dict(request.body or {}).get("max_tokens", 0)
-        return answer(request, Fault.EMPTY_ANSWER) if 0 < tokens < 5 else well(request)
+        return answer(request, "empty_answer") if 0 < tokens < 5 else well(request)
 
     story = Simulation(scene=Scene(http=http)).run(until=3600)
     assert story.exit is None

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker.contract.metrics import sum_counters
 from stoker.errors import UsageError
-from stoker.guard.asking import judge_reply, sum_counters
+from stoker.guard.asking import judge_reply
 from stoker.guard.child import parse_io
 from stoker.guard.config import GuardConfig, parse_config, read_config, sum_weights
 from stoker.guard.notify import connect_manager

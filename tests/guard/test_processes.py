@@ -14,8 +14,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from stoker.fake_engine.server import COUNTER
 from stoker.guard.values import ExitCode
-from tests.fakes.engine_server import COUNTER
 from tests.guard.engine_script import NOISE
 from tests.guard.running import (
     Guarded,

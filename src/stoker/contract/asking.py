@@ -6,10 +6,19 @@ Called by :mod:`stoker.contract.run`, one for each trial. Knows nothing of what 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError, Thread
 
+from stoker.errors import DataError
 from stoker.model.contract import Exchange, Request
 from stoker.ports import Endpoint
+
+#: A larger answer is asked for again rather than kept in memory.
+_MOST_KEPT_BYTES = 1 << 20
+
+#: Threads wait for each other so long at most.
+_START_SECONDS = 5.0
 
 
 class Asker:
@@ -25,15 +34,40 @@ class Asker:
         if len(batch) == 1:
             return (self._ask_once(batch[0]),)
         # These are about being many: an earlier answer stands for none of them.
-        with ThreadPoolExecutor(max_workers=len(batch)) as pool:
-            return tuple(pool.map(self._endpoint.exchange, batch))
+        return self._ask_at_once(batch)
+
+    def _ask_at_once(self, batch: Sequence[Request]) -> tuple[Exchange, ...]:
+        """A thread for each. They are left behind when the trial is interrupted, and waited for
+        by nobody: a server may keep each until its deadline."""
+        asked: list[Future[Exchange]] = [Future() for _ in batch]
+        # A fast server would have answered the first before the last thread has begun.
+        start = Barrier(len(batch))
+        for request, future in zip(batch, asked, strict=True):
+            Thread(target=self._fulfil, args=(request, future, start), daemon=True).start()
+        return tuple(future.result() for future in asked)
+
+    def _fulfil(self, request: Request, future: Future[Exchange], start: Barrier) -> None:
+        try:
+            with suppress(BrokenBarrierError):
+                start.wait(_START_SECONDS)
+            future.set_result(self._endpoint.exchange(request))
+        finally:
+            # The port raises nothing, so this is a mistake of ours, and Python shows it.
+            if not future.done():
+                future.set_exception(DataError(f"{request.method} {request.path} was not answered"))
 
     def _ask_once(self, request: Request) -> Exchange:
         if request.is_new:
             return self._endpoint.exchange(request)
         for asked, exchange in self._answered:
-            if asked == request and not exchange.error:
+            if asked == request:
                 return exchange
         exchange = self._endpoint.exchange(request)
-        self._answered.append((request, exchange))
+        if not exchange.error and _size_bytes(exchange) <= _MOST_KEPT_BYTES:
+            self._answered.append((request, exchange))
         return exchange
+
+
+def _size_bytes(exchange: Exchange) -> int:
+    """About so much, in characters."""
+    return len(exchange.body) + sum(map(len, exchange.events))

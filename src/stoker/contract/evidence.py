@@ -13,6 +13,7 @@ from itertools import accumulate
 from stoker.contract.completion import read_answer
 from stoker.contract.reply import parse_json
 from stoker.model.contract import Exchange
+from stoker.model.facts import Plain
 
 EVIDENCE_BYTES = 16 << 10
 
@@ -34,8 +35,27 @@ def read_text(exchange: Exchange) -> str:
 
 
 def shorten(exchange: Exchange) -> Exchange:
-    """The exchange with its long parts cut."""
-    return replace(exchange, body=_cut(exchange.body), events=_cut_events(exchange.events))
+    """The exchange with its long parts cut, those of a long prompt too."""
+    request = exchange.request
+    if request.body is not None:
+        body = {name: _cut_texts(value) for name, value in request.body.items()}
+        request = replace(request, body=body)
+    return replace(
+        exchange,
+        request=request,
+        body=_cut(exchange.body),
+        events=_cut_events(exchange.events),
+    )
+
+
+def _cut_texts(value: Plain) -> Plain:
+    if isinstance(value, str):
+        return _cut(value.encode("utf-8", "replace").decode("utf-8"))
+    if isinstance(value, list):
+        return [_cut_texts(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _cut_texts(each) for name, each in value.items()}
+    return value
 
 
 def _cut(text: str, limit_bytes: int = EVIDENCE_BYTES) -> str:

@@ -7,13 +7,12 @@ never have an opinion of its own on it.
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from stoker.contract.completion import ask, find_completion_flaw
 from stoker.contract.judgement import Judgement
+from stoker.contract.metrics import sum_counters
 from stoker.contract.reply import find_reply_flaw
 from stoker.contract.run import ANSWER_CHECK, Selection, verify
 from stoker.endpoints.limited import LimitedEndpoint
@@ -39,13 +38,6 @@ _BUSY_STATUSES = (429, 503)
 
 #: From here on a status says that the server failed, not the question (RFC 9110).
 _SERVER_ERROR = 500
-
-#: A line of Prometheus' text format, as far as a finite value stands in it.
-_SAMPLE = re.compile(
-    r"^(?P<name>[a-zA-Z_:][\w:]*)(?:\{.*\})?"
-    r"[ \t]+(?P<value>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(?!\S)",
-    re.MULTILINE,
-)
 
 #: After these a promise is neither kept nor broken.
 _UNTRIED = (Reply.REFUSED, Reply.TIMEOUT, Reply.BUSY)
@@ -99,12 +91,6 @@ def read_key(path: str | None) -> str | None:
         return None
     with open(path, encoding="utf-8", errors="replace") as file:
         return next((line.strip() for line in file if line.strip()), None)
-
-
-def sum_counters(text: str, names: Sequence[str]) -> float | None:
-    """The sum of all series of these names in Prometheus' text format; None if there are none."""
-    samples = [found for found in _SAMPLE.finditer(text) if found["name"] in names]
-    return sum(float(found["value"]) for found in samples) if samples else None
 
 
 def sort_exchange(exchange: Exchange) -> Reply:

@@ -50,6 +50,7 @@ def _parse_manners(data: Plain, place: str) -> Manners:
         regex_path=part.take("regex_path", read_text, default.regex_path),
         thinking_off=part.take("thinking_off", read_object, default.thinking_off),
         acceptance=part.take("acceptance", _parse_acceptance, default.acceptance),
+        stumbles_on=part.take("stumbles_on", texts, default.stumbles_on),
     )
     part.finish()
     return manners

@@ -75,6 +75,7 @@ class Feature(StrEnum):
 
     KEY = "key"
     TOOLS = "tools"
+    NAMED_TOOLS = "named_tools"
     REASONING = "reasoning"
     THINKING_SWITCH = "thinking_switch"
     STRUCTURED_OUTPUT = "structured_output"
@@ -127,7 +128,8 @@ class Manners:
     are answered without the key although one is set. ``running`` are gauges of the requests that
     are being computed. ``regex_path``: the dotted path of a request's field for a regular
     expression, empty where there is none. ``thinking_off``: fields of a request that ask for an
-    answer without thoughts.
+    answer without thoughts. ``stumbles_on``: malformed requests that it answers with a server
+    error, by the names of the check of malformed requests; no setting changes it.
     """
 
     engine: str = ""
@@ -143,6 +145,7 @@ class Manners:
         default_factory=lambda: {"chat_template_kwargs": {"enable_thinking": False}}
     )
     acceptance: Acceptance = field(default_factory=Acceptance)
+    stumbles_on: tuple[str, ...] = ("a JSON array",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,13 +238,19 @@ class RecordedCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """A trial that can be judged again without a server. ``engine`` names it for persons."""
+    """A trial that can be judged again without a server. ``engine`` names it for persons.
+
+    ``name``, ``url`` and ``level`` are those of the verification that it was.
+    """
 
     SCHEMA: ClassVar[str] = "contract-recording/1"
 
     engine: str
     subject: Subject
     checks: tuple[RecordedCheck, ...]
+    name: str = ""
+    url: str = ""
+    level: str = "quick"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +258,8 @@ class Verification:
     """All checks of one level against one server.
 
     ``process`` and ``digest`` tie the result to the very process that answered; a restarted
-    process is not verified by it. Both are empty when the server is not ours.
+    process is not verified by it. Both are empty when the server is not ours. ``notes`` are
+    sentences on how it was tried: what was contradicted, waited for or left out.
     """
 
     SCHEMA: ClassVar[str] = "verification/1"
@@ -264,6 +274,7 @@ class Verification:
     answer: str = ""
     engine: str = ""
     history: tuple[CanaryAnswer, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def has_passed(self) -> bool:
