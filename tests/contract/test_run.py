@@ -12,11 +12,11 @@ from stoker.contract.evidence import EVIDENCE_BYTES
 from stoker.contract.selection import FULL, LEVELS, QUICK, SOAK, discover_checks, select_checks
 from stoker.endpoints.http import HttpEndpoint
 from stoker.errors import UsageError
+from stoker.fake_engine.script import Fixed, Script
+from stoker.fake_engine.server import EngineServer
 from stoker.model.contract import Exchange, Request, Verdict
 from stoker.model.event import EventKind
 from tests.contract.trying import Recorder, try_contract
-from tests.fakes.engine_replies import Engine, Fault
-from tests.fakes.engine_server import EngineServer
 
 QUICK_CHECKS = ["chat_answer", "published_name", "stream_ends_done", "usage_adds_up"]
 
@@ -34,7 +34,9 @@ def test_levels_have_an_order() -> None:
 
 def test_the_quick_checks_come_first() -> None:
     checks = discover_checks()
-    assert ids(checks)[: len(QUICK_CHECKS)] == QUICK_CHECKS
+    quick = [check.id for check in checks if check.level == QUICK]
+    assert ids(checks)[: len(quick)] == quick == sorted(quick)
+    assert set(QUICK_CHECKS) <= set(quick)
     assert all(check.title for check in checks)
 
 
@@ -90,9 +92,9 @@ def test_to_require_nothing_is_refused() -> None:
 
 def test_a_verification_tells_what_was_tried() -> None:
     recorder = Recorder()
-    with EngineServer(Engine(text="It is 4.")) as server:
+    with EngineServer(Script().saying("It is 4.")) as server:
         endpoint = HttpEndpoint(server.host, server.port)
-        verification = try_contract(endpoint, reporter=recorder)
+        verification = try_contract(endpoint, only=QUICK_CHECKS, reporter=recorder)
     assert verification.has_passed
     assert (verification.name, verification.level) == ("a-deployment", QUICK)
     assert verification.url == endpoint.url
@@ -105,8 +107,10 @@ def test_a_verification_tells_what_was_tried() -> None:
 
 def test_every_check_is_an_event() -> None:
     recorder = Recorder()
-    with EngineServer(fault=Fault.USAGE_OFF_BY_ONE) as server:
-        try_contract(HttpEndpoint(server.host, server.port), reporter=recorder)
+    script = Script(fixed=Fixed(prompt_tokens=37))
+    with EngineServer(script, fault="usage_off_by_one") as server:
+        endpoint = HttpEndpoint(server.host, server.port)
+        try_contract(endpoint, only=QUICK_CHECKS, reporter=recorder)
     assert [event.subject for event in recorder.events] == QUICK_CHECKS
     assert {event.kind for event in recorder.events} == {EventKind.CHECK}
     assert [event.fraction for event in recorder.events] == [0.25, 0.5, 0.75, 1.0]
@@ -116,16 +120,17 @@ def test_every_check_is_an_event() -> None:
 
 
 def test_a_failure_keeps_its_exchanges() -> None:
-    with EngineServer(fault=Fault.USAGE_OFF_BY_ONE) as server:
-        verification = try_contract(HttpEndpoint(server.host, server.port))
+    with EngineServer(fault="usage_off_by_one") as server:
+        endpoint = HttpEndpoint(server.host, server.port)
+        verification = try_contract(endpoint, only=QUICK_CHECKS)
     evidence = {result.check: len(result.exchanges) for result in verification.results}
     assert evidence == {**dict.fromkeys(QUICK_CHECKS, 0), "usage_adds_up": 2}
 
 
-@pytest.mark.parametrize("fault", [Fault.TOO_LARGE, Fault.NO_DONE], ids=lambda fault: fault.name)
-def test_evidence_is_bounded(fault: Fault) -> None:
-    engine = Engine(text="a bc " * 16 + "d" * 9_000_000)
-    with EngineServer(engine, fault=fault) as server:
+@pytest.mark.parametrize("fault", ["too_large", "no_done"])
+def test_evidence_is_bounded(fault: str) -> None:
+    script = Script().saying("a bc " * 16 + "d" * 9_000_000)
+    with EngineServer(script, fault=fault) as server:
         verification = try_contract(HttpEndpoint(server.host, server.port))
     assert not verification.has_passed
     for result in verification.results:
@@ -160,7 +165,7 @@ def test_the_answer_is_text_that_every_file_takes() -> None:
 
 
 def test_the_answer_of_a_failed_check_is_told_too() -> None:
-    with EngineServer(fault=Fault.ONE_CHARACTER) as server:
+    with EngineServer(fault="one_character") as server:
         verification = try_contract(HttpEndpoint(server.host, server.port))
     assert verification.answer.startswith("!!!!")
 
@@ -196,7 +201,8 @@ def test_a_server_that_cannot_be_reached_is_asked_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     recorder = Recorder()
-    verification = try_contract(HttpEndpoint("127.0.0.1", port), reporter=recorder)
+    endpoint = HttpEndpoint("127.0.0.1", port)
+    verification = try_contract(endpoint, only=QUICK_CHECKS, reporter=recorder)
     first, *rest = verification.results
     assert first.verdict is Verdict.ERROR
     assert "no connection" in first.found
@@ -210,6 +216,7 @@ def test_a_server_that_cannot_be_reached_is_asked_once() -> None:
 
 def test_a_server_that_dies_between_two_requests_is_not_judged() -> None:
     endpoint = Canned(replies=2)
-    verdicts = [result.verdict for result in try_contract(endpoint).results]
+    results = try_contract(endpoint, only=QUICK_CHECKS).results
+    verdicts = [result.verdict for result in results]
     assert verdicts == [Verdict.FAILED, Verdict.ERROR, Verdict.SKIPPED, Verdict.SKIPPED]
     assert len(endpoint.asked) == 3

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from stoker.contract.run import Selection, verify
 from stoker.contract.selection import QUICK
+from stoker.fake_engine.script import Script
+from stoker.knowledge.manners import load_manners
 from stoker.model.contract import Exchange, Request, Subject, Verification
 from stoker.model.event import Event
 from stoker.ports import Check, Endpoint
@@ -71,6 +73,17 @@ def try_contract(
         selection=Selection(level=level, only=only, require=require),
         clock=WallClock(),
         reporter=reporter or Recorder(),
+    )
+
+
+def subject_of(script: Script) -> Subject:
+    """A fake engine as whoever started it would describe it: its manners and its limits."""
+    return Subject(
+        published_name=NAME if NAME in script.names else script.name,
+        manners=load_manners()[script.manners].manners,
+        context_tokens=script.limits.context_tokens,
+        parallel_requests=script.limits.parallel_requests,
+        kv_tokens=script.limits.kv_tokens,
     )
 
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from stoker.endpoints.http import REDACTED, HttpEndpoint
 from stoker.endpoints.wire import LIMIT_BYTES
 from stoker.errors import UsageError
+from stoker.fake_engine.script import Script as EngineScript
+from stoker.fake_engine.server import EngineServer
 from stoker.model.contract import Exchange, Request
 from tests.endpoints.raw_server import Script, drip, read_request, reply_with, serving
-from tests.fakes.engine_replies import Engine, Fault
-from tests.fakes.engine_server import EngineServer
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -116,7 +116,7 @@ def test_a_plain_reply_is_its_text() -> None:
 
 
 def test_a_streamed_reply_is_its_events_in_order() -> None:
-    with EngineServer(Engine(text="one two three")) as server:
+    with EngineServer(EngineScript().saying("one two three")) as server:
         exchange = HttpEndpoint(server.host, server.port).exchange(STREAM)
     chunks = [json.loads(event) for event in exchange.events[:-1]]
     words = [chunk["choices"][0]["delta"].get("content") for chunk in chunks]
@@ -126,14 +126,14 @@ def test_a_streamed_reply_is_its_events_in_order() -> None:
 
 
 def test_an_error_instead_of_a_stream_is_its_text() -> None:
-    with EngineServer(fault=Fault.SERVER_ERROR) as server:
+    with EngineServer(fault="server_error") as server:
         exchange = HttpEndpoint(server.host, server.port).exchange(STREAM)
     assert (exchange.status, exchange.events, exchange.error) == (500, (), "")
     assert "Compute error." in exchange.body
 
 
 def test_the_request_goes_out_as_it_is() -> None:
-    with EngineServer(api_key="sk-secret") as server:
+    with EngineServer(EngineScript(api_key="sk-secret")) as server:
         HttpEndpoint(server.host, server.port, api_key="sk-secret").exchange(QUESTION)
         HttpEndpoint(server.host, server.port).exchange(LISTING)
     question, listing = server.asked
@@ -155,7 +155,7 @@ def test_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_redirect_is_not_followed() -> None:
-    with EngineServer(fault=Fault.REDIRECT) as server:
+    with EngineServer(fault="redirect") as server:
         exchange = HttpEndpoint(server.host, server.port).exchange(LISTING)
     assert exchange.status == 307
     assert len(server.asked) == 1
@@ -345,8 +345,8 @@ def test_a_reply_at_the_limit_is_whole() -> None:
     assert (len(exchange.body), exchange.error) == (LIMIT_BYTES, "")
 
 
-@pytest.mark.parametrize("fault", [Fault.TOO_LARGE, Fault.ENDLESS], ids=lambda fault: fault.name)
-def test_a_reply_above_the_limit_is_cut(fault: Fault) -> None:
+@pytest.mark.parametrize("fault", ["too_large", "endless"])
+def test_a_reply_above_the_limit_is_cut(fault: str) -> None:
     with EngineServer(fault=fault) as server:
         exchange = HttpEndpoint(server.host, server.port).exchange(LISTING)
     assert (len(exchange.body), exchange.status) == (LIMIT_BYTES, 200)
@@ -355,7 +355,7 @@ def test_a_reply_above_the_limit_is_cut(fault: Fault) -> None:
 
 
 def test_a_packed_reply_is_not_unpacked() -> None:
-    with EngineServer(fault=Fault.PACKED) as server:
+    with EngineServer(fault="packed") as server:
         exchange = HttpEndpoint(server.host, server.port).exchange(LISTING)
     assert (exchange.body, exchange.error_kind) == ("", "protocol")
     assert "gzip" in exchange.error
@@ -385,7 +385,7 @@ def test_a_whole_reply_that_ends_within_a_character_is_not_utf8() -> None:
     "request_", [LISTING, QUESTION, STREAM], ids=lambda r: f"{r.path} {r.stream}"
 )
 def test_a_key_that_the_server_echoes_is_taken_out(request_: Request) -> None:
-    with EngineServer(api_key="sk-secret", echo="data: sk-secret!\n\n") as server:
+    with EngineServer(EngineScript(api_key="sk-secret"), echo="data: sk-secret!\n\n") as server:
         endpoint = HttpEndpoint(server.host, server.port, api_key="sk-secret")
         exchange = endpoint.exchange(request_)
     assert exchange.status == 200

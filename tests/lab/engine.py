@@ -21,11 +21,10 @@ import os
 import signal
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
-from tests.fakes.engine_replies import Engine
-from tests.fakes.engine_server import EngineServer
+from stoker.fake_engine.script import Script
+from stoker.fake_engine.server import EngineServer
 
 _TICK_SECONDS = 0.1
 #: Slow enough that it is still loading when a test comes to it.
@@ -52,11 +51,11 @@ def main(arguments: list[str]) -> None:
 
 def serve(orders: Path, arguments: list[str]) -> None:
     """Answer as the file says."""
-    engine = Engine(names=(value_of("--alias", arguments) or "smollm2",))
+    script = Script(names=(value_of("--alias", arguments) or "smollm2",))
     eaten = []
-    with EngineServer(engine, port=int(value_of("--port", arguments))) as server:
+    with EngineServer(script, port=int(value_of("--port", arguments))) as server:
         while (word := orders.read_text().strip()) != "crash":
-            server.engine = replace(engine, text="!!!!!!!!") if word == "broken" else engine
+            server.script = script.saying("!!!!!!!!") if word == "broken" else script
             if word == "deaf":
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
             if word == "eat":

@@ -6,7 +6,6 @@ Nothing is mocked: the commands run as they are, over fakes that pass the ports'
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -17,6 +16,9 @@ from stoker.commands.service import (
     _plan_settled,
 )
 from stoker.commands.world import World
+from stoker.fake_engine.core import Core
+from stoker.fake_engine.direct import DirectEndpoint
+from stoker.fake_engine.script import Script
 from stoker.guard.words import GuardStatus
 from stoker.model.contract import Exchange, Request
 from stoker.model.document import render_document
@@ -28,13 +30,6 @@ from stoker.model.plan import Folders, Plan
 from stoker.model.units import digest_text
 from stoker.planning.desired import next_generation, restored_generation
 from stoker.state.documents import list_generations, read_current, read_generation
-from tests.fakes.engine_replies import (
-    Engine,
-    complete,
-    complete_in_chunks,
-    list_models,
-    write_events,
-)
 from tests.fakes.host import Crash, MemoryHost
 from tests.fakes.supervisor import FakeSupervisor, Running
 
@@ -79,25 +74,19 @@ class ListReporter:
 class MemoryEndpoint:
     """An engine that answers while its service runs, rightly unless the definition is broken."""
 
-    def __init__(self, machine: Machine, host: str, port: int) -> None:
+    def __init__(self, machine: Machine, host: str, port: int, *, key: str | None) -> None:
         self._machine = machine
+        self._key = key or ""
         self.url = f"http://{host}:{port}"
 
     def exchange(self, request: Request) -> Exchange:
         digest = self._machine.supervisor.running.get(NAME)
         if digest is None:
             return Exchange(request=request, error="refused")
-        is_broken = digest in self._machine.broken
-        engine = Engine(names=(NAME,), text="!!!!!!!!" if is_broken else Engine().text)
-        if request.path == "/v1/models":
-            return Exchange(request=request, status=200, body=json.dumps(list_models(engine)))
-        if request.path != "/v1/chat/completions":
-            return Exchange(request=request, status=200, body="{}")
-        question = dict(request.body or {})
-        if request.stream:
-            events = write_events(complete_in_chunks(engine, question))
-            return Exchange(request=request, status=200, events=tuple(events))
-        return Exchange(request=request, status=200, body=json.dumps(complete(engine, question)))
+        script = Script(names=(NAME,), api_key=self._key)
+        if digest in self._machine.broken:
+            script = script.saying("!!!!!!!!")
+        return DirectEndpoint(Core(script)).exchange(request)
 
 
 class Machine:
@@ -120,7 +109,7 @@ class Machine:
             reporter=ListReporter(),
             supervisor=self.supervisor,
             supervisors={"fake": self.supervisor},
-            connect=lambda host, port, key: MemoryEndpoint(self, host, port),
+            connect=lambda host, port, key: MemoryEndpoint(self, host, port, key=key),
             folders=FOLDERS,
             me="root",
             is_root=True,

@@ -11,13 +11,13 @@ import os
 import signal
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from stoker.fake_engine.script import Script
+from stoker.fake_engine.server import EngineServer
 from tests.conftest import PROJECT
-from tests.fakes.engine_replies import ENGINE_FAULTS, Engine, Fault
-from tests.fakes.engine_server import EngineServer
 
 VERSION = "version: 11549 (0000000)"
 _HANG_SECONDS = 600.0
@@ -89,11 +89,10 @@ def load(orders: Orders, weights: str) -> None:
 
 def serve(port: int, name: str) -> None:
     """Answer well, and with nonsense from SIGUSR1 on."""
-    with EngineServer(Engine(names=(name,)), port=port) as server:
+    with EngineServer(Script(names=(name,)), port=port) as server:
 
         def break_down(number: int, frame: object) -> None:
-            server.fault = Fault.ONE_CHARACTER
-            server.engine = ENGINE_FAULTS.get(server.fault, replace)(server.engine)
+            server.break_with("one_character")
 
         signal.signal(signal.SIGUSR1, break_down)
         write(f"srv          init: listening on http://127.0.0.1:{port}")

@@ -96,6 +96,7 @@ def test_words_that_make_no_sense(stoker: Stoker, small: str) -> None:
     for words in (["appply", small], ["up", "--port", "many"]):
         assert stoker.run(*words).exit_code == 2
     assert "--port is for the embedded example" in stoker.refuse(2, "up", small, "--port", "4000")
-    assert "is not of the form http://" in stoker.refuse(2, "verify", "https://127.0.0.1:1")
+    assert "neither http:// nor https://" in stoker.refuse(2, "verify", "ftp://127.0.0.1:1")
+    assert "cannot be reached" in stoker.refuse(2, "verify", "https://127.0.0.1:1")
     assert "cannot be reached" in stoker.refuse(2, "verify", "http://127.0.0.1:1")
     assert "there is no deployment" in stoker.refuse(2, "status", "nobody")

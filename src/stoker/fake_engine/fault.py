@@ -7,14 +7,9 @@ the bytes of the wire. Hooks are called for every request and leave alone what t
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from stoker.errors import DataError
-from stoker.fake_engine import faults
 
 if TYPE_CHECKING:
     from stoker.fake_engine.script import Script
@@ -54,8 +49,7 @@ class Fault:
     ``script`` changes the engine itself before it starts, ``answer`` what the model says, ``reply``
     the JSON of a plain reply (of any path), ``chunks`` and ``events`` a stream, ``response`` the
     whole of it with status and headers, ``delay_seconds`` how long the first byte waits, ``wire``
-    takes the connection itself (see :mod:`stoker.fake_engine.server`). ``manners``: the engines
-    in whose manners it can be broken.
+    takes the connection itself (see :mod:`stoker.fake_engine.server`).
     """
 
     name: str
@@ -70,14 +64,3 @@ class Fault:
     response: Callable[[Response, Moment], Response] | None = None
     delay_seconds: Callable[[Moment], float] | None = None
     wire: Callable[[Any], object] | None = None
-
-
-def discover_faults() -> Mapping[str, Fault]:
-    """All switches by their names. Raises DataError for a name that stands twice."""
-    found: dict[str, Fault] = {}
-    for module in sorted(pkgutil.iter_modules(faults.__path__), key=lambda each: each.name):
-        for fault in import_module(f"{faults.__name__}.{module.name}").FAULTS:
-            if fault.name in found:
-                raise DataError(f"the fault {fault.name} stands twice")
-            found[fault.name] = fault
-    return found
