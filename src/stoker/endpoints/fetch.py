@@ -10,9 +10,7 @@ environment. This module must never write a file and never read more than the li
 from __future__ import annotations
 
 import ipaddress
-import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ from urllib.parse import quote, urljoin, urlsplit
 import httpcore2
 
 from stoker.endpoints.deadline import DeadlineBackend, count_down
+from stoker.endpoints.names import NameTooSlow, NameUnknown, Resolve, look_up, look_up_in_time
 from stoker.errors import EndpointError, UsageError
 from stoker.model.addresses import bare_address
 
@@ -40,8 +39,6 @@ _HEADERS = {
     "User-Agent": "stoker",
     "Connection": "close",
 }
-
-Resolve = Callable[[str, int], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +60,6 @@ class Gate:
     resolve: Resolve
     may_reach: Callable[[str], bool]
     ssl_context: ssl.SSLContext | None = None
-
-
-def look_up(name: str, port: int) -> Sequence[str]:
-    """The numeric addresses of a name. Raises OSError."""
-    return [str(row[4][0]) for row in socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)]
 
 
 def is_public(address: str) -> bool:
@@ -188,8 +180,6 @@ def _collect(
 def _choose_address(place: _Place, remaining_seconds: Callable[[], float], gate: Gate) -> str:
     """The address to go to. All that a name has must be public, else none is."""
     addresses = _resolve_in_time(place, remaining_seconds(), gate)
-    if not addresses:
-        raise httpcore2.ConnectError(f"the name {place.host} is not known")
     inner = [address for address in addresses if not gate.may_reach(address)]
     if inner:
         raise UsageError(
@@ -200,26 +190,12 @@ def _choose_address(place: _Place, remaining_seconds: Callable[[], float], gate:
 
 
 def _resolve_in_time(place: _Place, seconds: float, gate: Gate) -> Sequence[str]:
-    """The system's look-up has no deadline of its own, so it is left behind when it is late."""
-    found: list[str] = []
-    failed: list[OSError] = []
-
-    def resolve() -> None:
-        try:
-            found.extend(gate.resolve(place.host, place.port))
-        except OSError as error:
-            failed.append(error)
-        except UnicodeError as error:
-            failed.append(OSError(str(error)))
-
-    worker = threading.Thread(target=resolve, daemon=True)
-    worker.start()
-    worker.join(seconds)
-    if worker.is_alive():
-        raise httpcore2.ConnectTimeout(f"the name {place.host} could not be looked up in time")
-    if failed:
-        raise httpcore2.ConnectError(f"the name {place.host} is not known: {failed[0]}")
-    return found
+    try:
+        return look_up_in_time(place.host, place.port, seconds=seconds, resolve=gate.resolve)
+    except NameTooSlow as error:
+        raise httpcore2.ConnectTimeout(str(error)) from error
+    except NameUnknown as error:
+        raise httpcore2.ConnectError(str(error)) from error
 
 
 def _refuse_type(place: _Place, headers: Mapping[str, str]) -> None:

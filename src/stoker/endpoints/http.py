@@ -39,7 +39,8 @@ class HttpEndpoint:
     An unspecified address (0.0.0.0, ::) is where a server listens, not where it is reached: the
     loopback address of the same family stands for it. ``name`` is what the server is called where
     that is not its address: it is told so, and a certificate must be for it. ``base_path`` is put
-    before the path of each request. Raises UsageError for a host that is not numeric, a port that
+    before the path of each request. ``ca_file``: see :class:`stoker.endpoints.wire.Call`. Raises
+    UsageError for a host that is not numeric, a port that
     is none and a key that no HTTP header can carry.
     """
 
@@ -52,6 +53,7 @@ class HttpEndpoint:
         scheme: str = "http",
         name: str = "",
         base_path: str = "",
+        ca_file: str = "",
     ) -> None:
         self._address = _reachable_host(host)
         self._host = _checked_name(name) or self._address
@@ -60,6 +62,7 @@ class HttpEndpoint:
         self._api_key = _checked_key(api_key)
         self._scheme = scheme
         self._base_path = base_path.rstrip("/")
+        self._ca_file = ca_file
 
     @property
     def url(self) -> str:
@@ -77,6 +80,7 @@ class HttpEndpoint:
         call = Call(
             method=request.method,
             scheme=self._scheme,
+            ca_file=self._ca_file,
             address=self._address,
             host=self._host,
             port=self._port,

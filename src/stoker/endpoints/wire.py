@@ -11,14 +11,22 @@ from __future__ import annotations
 import re
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import httpcore2
 
 from stoker.endpoints.deadline import DeadlineBackend, count_down
 
 LIMIT_BYTES = 8 << 20
+
+#: How OpenSSL names an answer that is no TLS record.
+_NOT_TLS = frozenset(
+    {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST"}
+)
+#: What is said of such a port.
+NO_TLS = "does not speak TLS"
 
 #: The blank line that ends an event of a stream.
 _EVENT_END = re.compile(rb"\r?\n\r?\n")
@@ -31,10 +39,12 @@ class Call:
     The connection goes to the numeric ``address``; ``host``, without brackets, is what the server
     is called and what its certificate must be for.
     ``stop_after_events``: close the connection once so many events have come, 0 for never.
+    ``ca_file`` holds the certificates that the server's must rest on, PEM; the system's if empty.
     """
 
     method: str
     scheme: str = "http"
+    ca_file: str = ""
     address: str
     host: str
     port: int
@@ -71,8 +81,9 @@ def fetch(call: Call) -> Received:
     error, error_kind = "", ""
     backend = DeadlineBackend(remaining_seconds, address=call.address)
     try:
+        context = _trust(call.ca_file) if call.scheme == "https" else None
         with (
-            httpcore2.ConnectionPool(network_backend=backend) as pool,
+            httpcore2.ConnectionPool(ssl_context=context, network_backend=backend) as pool,
             pool.stream(
                 call.method,
                 httpcore2.URL(scheme=call.scheme, host=call.host, port=call.port, target=call.path),
@@ -85,6 +96,10 @@ def fetch(call: Call) -> Received:
                 response, collected, remaining_seconds, stop_after_events=call.stop_after_events
             )
             error_kind = "protocol" if error else ""
+    except httpcore2.ConnectTimeout:
+        what = "TLS connection" if call.scheme == "https" else "connection"
+        error = f"no {what} to {_place(call)} within {call.timeout_seconds:g} s"
+        error_kind = "timeout"
     except httpcore2.TimeoutException:
         error = f"no whole reply within {call.timeout_seconds:g} s"
         error_kind = "timeout"
@@ -109,16 +124,62 @@ class _Collected:
     first_at: float = 0.0
 
 
+@cache
+def _trust(ca_file: str) -> ssl.SSLContext:
+    """Whose certificates count. Raises OSError for a file that holds none."""
+    if not ca_file:
+        return httpcore2.default_ssl_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cafile=ca_file)
+    return context
+
+
+def check_ca_file(path: str) -> None:
+    """Raises OSError where a file cannot be read or holds no certificate."""
+    _trust(path)
+
+
 def _describe(call: Call, failure: Exception) -> tuple[str, str]:
     """What ended a call, as a sentence and its kind. The library hides TLS errors in its own."""
-    causes = [failure, failure.__cause__, failure.__context__]
+    place = _place(call)
+    causes = _causes(failure)
     flaw = next((each for each in causes if isinstance(each, ssl.SSLError)), None)
-    if flaw is not None or (call.scheme == "https" and "[SSL" in str(failure)):
-        said = getattr(flaw, "verify_message", "") or getattr(flaw, "reason", "") or failure
-        return f"no trusted TLS connection to port {call.port} of {call.host}: {said}", "tls"
+    if flaw is not None:
+        return _describe_tls(place, flaw), "tls"
     if isinstance(failure, httpcore2.ConnectError | OSError):
-        return f"no connection to port {call.port} of {call.host}: {failure}", "refused"
+        return f"no connection to {place}: {_reason(causes)}", "refused"
+    if any(isinstance(each, ConnectionResetError | BrokenPipeError) for each in causes):
+        return f"the reply broke off: {place} reset the connection", "protocol"
     return f"the reply broke off or was not HTTP: {failure}", "protocol"
+
+
+def _place(call: Call) -> str:
+    return f"port {call.port} of {call.host}"
+
+
+def _causes(failure: BaseException) -> list[BaseException]:
+    """The failure and what it was raised from, the nearest first."""
+    found: list[BaseException] = []
+    cause: BaseException | None = failure
+    while cause is not None and cause not in found:
+        found.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return found
+
+
+def _reason(causes: Sequence[BaseException]) -> str:
+    """What the operating system says, without its number."""
+    words = (each.strerror for each in causes if isinstance(each, OSError) and each.strerror)
+    return next(words, str(causes[0]))
+
+
+def _describe_tls(place: str, flaw: ssl.SSLError) -> str:
+    if isinstance(flaw, ssl.SSLCertVerificationError):
+        return f"the certificate of {place} is not trusted: {flaw.verify_message}"
+    if flaw.reason in _NOT_TLS:
+        return f"{place} {NO_TLS}"
+    said = (flaw.reason or str(flaw)).lower().replace("_", " ")
+    return f"no TLS connection to {place}: {said}"
 
 
 def _collect(
