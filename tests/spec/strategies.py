@@ -8,18 +8,20 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import strategies as st
 
 from stoker.model.deployment import (
     MODEL_PATTERN,
     NAME_PATTERN,
+    Api,
     Contract,
     Deployment,
     Engine,
     Goal,
     ModelReference,
+    Promise,
     Serve,
     ServiceOptions,
     is_secret_name,
@@ -155,6 +157,8 @@ serves = set_fields(
 contracts = set_fields(
     Contract,
     require=st.none() | st.lists(texts, min_size=1, max_size=3),
+    promises=st.lists(st.sampled_from(get_args(Promise)), max_size=3, unique=True),
+    apis=st.lists(st.sampled_from(get_args(Api)), max_size=3, unique=True),
     timeout_seconds=st.integers(1, 86400),
 )
 

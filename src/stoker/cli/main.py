@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from stoker import __version__
+from stoker.cli import dev as dev_verbs
 from stoker.cli import engine as engine_verbs
 from stoker.cli import model as model_verbs
 from stoker.cli import recipe_import, resolved, takeover
 from stoker.cli import recipes as recipe_verbs
+from stoker.cli import verify as verify_verb
 from stoker.cli.exit import ExitCode
 from stoker.errors import StokerError, UsageError
 
@@ -344,47 +346,6 @@ def json_lines(text: str) -> str:
 
 
 @app.command()
-def verify(
-    *,
-    target: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Argument(metavar="[NAME|URL]", help="A deployment, or http://ADDRESS:PORT."),
-    ] = None,
-    level: Annotated[str, typer.Option(help="Which checks: quick.")] = "quick",
-    only: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(help="Only this check; may be given several times."),
-    ] = None,
-    key_file: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="A file with the API key, for a URL."),
-    ] = None,
-    list_checks: Annotated[bool, typer.Option("--list", help="List the checks.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Try the promises of a running server: expected and found."""
-    from stoker.cli.output import print_text, print_value
-    from stoker.commands.verify import list_promises, verify_target
-    from stoker.report.verification_text import render_verification
-
-    if list_checks:
-        promises = list_promises()
-        if as_json:
-            print_value({"schema": "checks/1", "checks": promises})
-        else:
-            print_text("\n".join(f"{check['id']}: {check['title']}" for check in promises))
-        return
-    with _world(as_json=as_json, is_quiet=not as_json) as world:
-        result = verify_target(world, target, level=level, only=only or (), key_file=key_file)
-    if as_json:
-        print_value(result)
-    else:
-        print_text(render_verification(result))
-    if not result.has_passed:
-        raise typer.Exit(ExitCode.CONTRACT_FAILED)
-
-
-@app.command()
 def start(*, name: Name = None, end_holders: EndHolders = None, as_json: AsJson = False) -> None:
     """Start a stopped deployment and wait until it is verified."""
     from stoker.commands.holders import parse_pids
@@ -475,9 +436,11 @@ def _print_done(done: Converged, text: str, *, as_json: bool) -> None:
         print_text(f"{done.plan.name} {text}{nothing}")
 
 
+verify_verb.register(app)
 takeover.register(app)
 engine_verbs.register(app)
 model_verbs.register(app)
 resolved.register(app)
 recipe_verbs.register(app)
 recipe_import.register(recipe_verbs.recipes)
+dev_verbs.register(app)

@@ -13,14 +13,16 @@ from stoker.apply.observe import first_line, read_secret
 from stoker.apply.wait import Progress, Watched, wait_loaded, wait_ready
 from stoker.commands.assemble import require_current
 from stoker.commands.guarding import find_key, is_verified_by, read_guard
+from stoker.commands.remedies import with_remedies
 from stoker.commands.subject import promised_subject
 from stoker.commands.world import World
 from stoker.contract.run import Selection, verify
+from stoker.contract.selection import QUICK, discover_checks
 from stoker.endpoints.limited import LimitedEndpoint
 from stoker.engines.phases import find_error, read_phase
 from stoker.errors import ContractFailed, SupervisorError
 from stoker.knowledge.engines import load_engine_table
-from stoker.model.contract import Request, Verdict, Verification
+from stoker.model.contract import CheckResult, Request, Verdict, Verification
 from stoker.model.generation import Generation
 from stoker.model.launch import ServiceState
 from stoker.ports import Endpoint
@@ -28,6 +30,9 @@ from stoker.state.documents import read_starts, write_verification
 
 #: The guard tries the contract at the same time, again after ten seconds where it was too early.
 READY_SECONDS = 180.0
+#: How long a server is left alone before what may settle is tried again.
+SETTLE_SECONDS = 5.0
+_BROKEN = (Verdict.FAILED, Verdict.ERROR)
 
 
 def verify_service(
@@ -45,7 +50,7 @@ def verify_service(
     state = wait_loaded(
         watched, clock=world.clock, reporter=world.reporter, expected_seconds=expected
     )
-    verification = try_contract(world, generation, endpoint, state=state, level="quick")
+    verification = try_contract(world, generation, endpoint, state=state)
     if not verification.has_passed:
         raise ContractFailed(describe_failure(verification))
     wait_ready(watched, state.process, clock=world.clock, timeout_seconds=READY_SECONDS)
@@ -55,30 +60,63 @@ def verify_service(
 def connect(world: World, generation: Generation) -> Endpoint:
     """The endpoint of a generation, with its key. Raises HostError if the key is unreadable."""
     launch = generation.launch
-    secret = find_key(launch)
-    key = first_line(read_secret(world.host, secret.path)) or None if secret else None
-    return world.connect(launch.host, launch.port, key)
+    return world.connect(launch.host, launch.port, read_own_key(world, generation))
+
+
+def read_own_key(world: World, generation: Generation) -> str | None:
+    """The key of a generation's server, None for one without. Raises HostError."""
+    secret = find_key(generation.launch)
+    return first_line(read_secret(world.host, secret.path)) or None if secret else None
 
 
 def try_contract(
-    world: World,
-    generation: Generation,
-    endpoint: Endpoint,
-    *,
-    state: ServiceState,
-    level: str,
-    only: Sequence[str] = (),
+    world: World, generation: Generation, endpoint: Endpoint, *, state: ServiceState
 ) -> Verification:
-    """Try the contract and keep the result, tied to the process that answered."""
+    """Try the quick contract and keep the result, tied to the process that answered.
+
+    What fails and may only say that the server is still warming up is tried once more.
+    """
     contract = generation.deployment.get("contract", {})
-    result = verify(
-        LimitedEndpoint(endpoint, world.clock, contract.get("timeout_seconds", 120)),
-        name=generation.name,
-        subject=promised_subject(generation),
-        selection=Selection(level=level, only=only, require=contract.get("require")),
-        clock=world.clock,
-        reporter=world.reporter,
-    )
+    limited = LimitedEndpoint(endpoint, world.clock, contract.get("timeout_seconds", 120))
+    subject = promised_subject(generation)
+
+    def attempt(only: Sequence[str] = ()) -> Verification:
+        selection = Selection(level=QUICK, only=only, require=contract.get("require"))
+        return verify(
+            limited,
+            name=generation.name,
+            subject=subject,
+            selection=selection,
+            clock=world.clock,
+            reporter=world.reporter,
+        )
+
+    result = attempt()
+    if unsettled := find_unsettled(result):
+        world.clock.sleep(SETTLE_SECONDS)
+        result = _with_results(result, attempt(unsettled).results)
+    return keep_result(world, generation, with_remedies(result, subject), state=state)
+
+
+def find_unsettled(result: Verification) -> tuple[str, ...]:
+    """The checks that failed and may pass once the server has settled; none where others failed."""
+    broken = [each.check for each in result.results if each.verdict in _BROKEN]
+    settling = {check.id for check in discover_checks() if check.is_settling}
+    return tuple(broken) if settling.issuperset(broken) else ()
+
+
+def _with_results(result: Verification, again: Sequence[CheckResult]) -> Verification:
+    newer = {each.check: each for each in again}
+    return replace(result, results=tuple(newer.get(each.check, each) for each in result.results))
+
+
+def keep_result(
+    world: World, generation: Generation, result: Verification, *, state: ServiceState
+) -> Verification:
+    """The result, tied to the process that answered, and kept in the state folder.
+
+    Raises SupervisorError where another process answers by now.
+    """
     after = world.supervisor.state(generation.name)
     if after.process != state.process:
         raise SupervisorError(
@@ -91,8 +129,7 @@ def try_contract(
         digest=state.digest,
         at_seconds=world.clock.now_seconds(),
     )
-    if not only:
-        write_verification(world.host, world.folders, result)
+    write_verification(world.host, world.folders, result)
     return result
 
 
@@ -101,8 +138,9 @@ def describe_failure(verification: Verification) -> str:
     lines = [f"{verification.name} runs but breaks its contract:"]
     lines += [
         f"    {result.check}: expected {result.expected}; found {result.found}"
+        + "".join(f"\n        mend: {remedy.text}" for remedy in result.remedies[:1])
         for result in verification.results
-        if result.verdict in (Verdict.FAILED, Verdict.ERROR)
+        if result.verdict in _BROKEN
     ]
     return "\n".join(lines)
 

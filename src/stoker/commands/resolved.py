@@ -6,11 +6,11 @@ log that somebody sent. Changes nothing.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from stoker.commands.answers import ANSWER_SECONDS, ask_documents, read_documents
 from stoker.commands.assemble import require_current
 from stoker.commands.ready import connect
 from stoker.commands.supervising import using_supervisor_of
@@ -19,14 +19,11 @@ from stoker.endpoints.limited import LimitedEndpoint
 from stoker.engines.resolved import (
     add_answers,
     answer_paths,
-    read_answer,
     read_resolved,
 )
 from stoker.errors import HostError, UsageError
 from stoker.knowledge.engines import engine_kinds, load_engine_table
-from stoker.model.contract import Request
 from stoker.model.engine_table import EngineTable
-from stoker.model.facts import Plain
 from stoker.model.generation import Generation
 from stoker.model.resolved import Resolved, ResolvedValue
 from stoker.state.documents import choose_deployment
@@ -34,7 +31,6 @@ from stoker.state.documents import choose_deployment
 #: A log is read backwards, so much at once, until its last start has been found.
 _CHUNK_BYTES = 4 << 20
 _MOST_BYTES = 64 << 20
-_ANSWER_SECONDS = 5.0
 
 
 def read_deployment(world: World, name: str | None) -> Resolved:
@@ -56,13 +52,8 @@ def _ask_all(
     world: World, generation: Generation, table: EngineTable
 ) -> Mapping[str, Mapping[str, ResolvedValue]]:
     """What the engine that runs answers, by the path that was asked."""
-    endpoint = LimitedEndpoint(connect(world, generation), world.clock, _ANSWER_SECONDS)
-    told = {path: _ask(endpoint, path) for path in answer_paths(table)}
-    return {
-        path: read_answer(answer, path, table)
-        for path, answer in told.items()
-        if answer is not None
-    }
+    endpoint = LimitedEndpoint(connect(world, generation), world.clock, ANSWER_SECONDS)
+    return read_documents(ask_documents(endpoint, answer_paths(table)), table)
 
 
 def read_log(world: World, path: str, kind: str | None) -> Resolved:
@@ -116,14 +107,3 @@ def _backwards(world: World, path: str, size_bytes: int) -> Iterator[str]:
             return
         yield content.decode("utf-8", "replace")
         end = offset
-
-
-def _ask(endpoint: LimitedEndpoint, path: str) -> Plain:
-    """The JSON that is answered; None where nothing is, or no JSON."""
-    try:
-        request = Request(method="GET", path=path, timeout_seconds=_ANSWER_SECONDS)
-        reply = endpoint.exchange(request)
-        found: Plain = json.loads(reply.body) if reply.status == 200 else None
-    except (ValueError, RecursionError):
-        return None
-    return found

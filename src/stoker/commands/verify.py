@@ -2,46 +2,212 @@
 
 from __future__ import annotations
 
-import ipaddress
-import json
 from collections.abc import Sequence
-from urllib.parse import urlsplit
+from dataclasses import dataclass, replace
 
+from stoker.commands.addresses_of import Access, check_ca_file, parse_url, read_key
 from stoker.commands.assemble import require_current
-from stoker.commands.folders import absolute_path
-from stoker.commands.ready import connect, try_contract
+from stoker.commands.discovery import find_server
+from stoker.commands.openai_client import with_clients
+from stoker.commands.ready import connect, keep_result, read_own_key
+from stoker.commands.recording import (
+    Recorder,
+    check_target,
+    judge_recording,
+    read_recording,
+    write_recording,
+)
+from stoker.commands.remedies import with_remedies
+from stoker.commands.soaking import DEFAULT_SECONDS, add_soak, keep_history
+from stoker.commands.subject import (
+    MODELS_PATH,
+    combine,
+    parse_listing,
+    promised_subject,
+    told_subject,
+)
 from stoker.commands.supervising import using
+from stoker.commands.trial import (
+    QUICK_SECONDS,
+    Limits,
+    Tried,
+    bound_seconds,
+    describe_write_error,
+    redact_results,
+    try_subject,
+    with_note,
+)
 from stoker.commands.world import World
-from stoker.contract.run import Selection, verify
-from stoker.contract.selection import discover_checks
+from stoker.contract.run import Selection
+from stoker.contract.selection import QUICK, SOAK, discover_checks, select_checks
 from stoker.errors import HostError, UsageError
-from stoker.model.contract import Request, Subject, Verification
-from stoker.model.launch import ServicePhase
+from stoker.model.contract import Feature, Request, Subject
+from stoker.model.generation import Generation
+from stoker.model.launch import ServicePhase, ServiceState
 from stoker.ports import Endpoint
 from stoker.state.documents import choose_deployment
 
 
-def list_promises() -> list[dict[str, str]]:
-    """All checks: id, title and level."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is to be tried, and how. Empty texts and None stand for what was left out.
+
+    ``target``: a deployment's name or a URL. ``parallel``: how many requests the server answers at
+    once, where it does not say so itself. ``seconds``: how long a soak takes.
+    """
+
+    target: str | None = None
+    level: str = QUICK
+    only: Sequence[str] = ()
+    seconds: float | None = None
+    parallel: int | None = None
+    key_file: str = ""
+    ca_file: str = ""
+    published_name: str = ""
+    record: str = ""
+
+    @property
+    def soak_seconds(self) -> float:
+        """How long its soak takes."""
+        return DEFAULT_SECONDS if self.seconds is None else self.seconds
+
+
+def list_promises() -> list[dict[str, object]]:
+    """All checks: id, title, level and the features without which the promise is none."""
     return [
-        {"id": check.id, "title": check.title, "level": check.level} for check in discover_checks()
+        {
+            "id": check.id,
+            "title": check.title,
+            "level": check.level,
+            "needs": [str(feature) for feature in check.needs],
+        }
+        for check in discover_checks()
     ]
 
 
-def verify_target(
-    world: World, target: str | None, *, level: str, only: Sequence[str], key_file: str | None
-) -> Verification:
+def verify_target(world: World, wish: Wish) -> Tried:
     """Verify a deployment by name, or any server by its URL.
 
-    Raises UsageError for a deployment that does not run or a URL that is none.
+    Raises UsageError for a deployment that does not run, a URL that is none, or one where no such
+    server is; EndpointError for a server that is there and answers nothing that could be tried.
     """
-    if target is not None and "://" in target:
-        return _verify_url(world, target, level=level, only=only, key_file=key_file)
-    if target is not None and ":" in target:
+    select_checks(wish.level, wish.only)
+    if wish.seconds is not None and wish.level != SOAK:
+        raise UsageError("--for says how long a soak takes", f"write --level {SOAK}")
+    replaces = bool(wish.record) and check_target(world.host, wish.record)
+    if wish.target is not None and "://" in wish.target:
+        tried = _verify_url(world, wish, wish.target)
+    else:
+        tried = _verify_name(world, wish)
+    if not wish.record:
+        return tried
+    return _record(world, tried, wish.record, replaces=replaces)
+
+
+def replay(world: World, path: str, *, only: Sequence[str] = ()) -> Tried:
+    """What today's checks say of a trial that was recorded. Raises UsageError."""
+    recording = read_recording(world.host, path)
+    found = with_remedies(judge_recording(recording, only), recording.subject)
+    return Tried(verification=redact_results(found), subject=recording.subject, recorder=Recorder())
+
+
+# --- a server by its URL ---
+
+
+def _verify_url(world: World, wish: Wish, url: str) -> Tried:
+    place = parse_url(url)
+    access = Access(
+        key=read_key(world.host, wish.key_file) if wish.key_file else None,
+        ca_file=check_ca_file(wish.ca_file) if wish.ca_file else "",
+    )
+    limits = Limits(world, bound_seconds(wish.level, soak_seconds=wish.soak_seconds))
+
+    def wrap(endpoint: Endpoint, address: str) -> Endpoint:
+        with_library = with_clients(
+            world,
+            endpoint,
+            url=endpoint.url,
+            key=access.key,
+            address=address,
+            ca_file=access.ca_file,
+        )
+        return limits.wrap(endpoint if wish.level == QUICK else with_library)
+
+    found = find_server(place, access, published_name=wish.published_name, wrap=wrap)
+    subject = _with_parallel(found.subject, wish)
+    tried = try_subject(
+        world,
+        found.endpoint,
+        name=f"the server at {place.host}",
+        subject=subject,
+        selection=Selection(level=wish.level, only=tuple(wish.only)),
+        notes=found.notes,
+    )
+    tried = _soak(world, found.endpoint, tried, wish)
+    return with_note(tried, *limits.describe_waits())
+
+
+def _soak(world: World, endpoint: Endpoint, tried: Tried, wish: Wish) -> Tried:
+    """The soak behind the checks of its level, unless single checks were asked for."""
+    if wish.level != SOAK or wish.only:
+        return tried
+    tried = add_soak(world, endpoint, tried, seconds=wish.soak_seconds, parallel=wish.parallel)
+    return replace(tried, verification=with_remedies(tried.verification, tried.subject))
+
+
+def _with_parallel(subject: Subject, wish: Wish) -> Subject:
+    return replace(subject, parallel_requests=wish.parallel) if wish.parallel else subject
+
+
+# --- a deployment ---
+
+
+def _verify_name(world: World, wish: Wish) -> Tried:
+    target = wish.target
+    if target is not None and (":" in target or "/" in target):
         raise UsageError(f"{target} is not the name of a deployment", f"write http://{target}")
+    for option, value in (("--key-file", wish.key_file), ("--ca-file", wish.ca_file)):
+        if value:
+            raise UsageError(f"{option} is for a URL", "a deployment has its own key and address")
+    if wish.published_name:
+        raise UsageError("--published-name is for a URL", "a deployment knows its own name")
     name = choose_deployment(world.host, world.folders, target)
     generation = require_current(world, name)
     world = using(world, generation.service.supervisor)
+    state = _require_running(world, name)
+    contract = generation.deployment.get("contract") or {}
+    seconds = bound_seconds(
+        wish.level,
+        timeout_seconds=contract.get("timeout_seconds", QUICK_SECONDS),
+        soak_seconds=wish.soak_seconds,
+    )
+    limits = Limits(world, seconds)
+    endpoint = limits.wrap(_reach(world, generation, wish))
+    subject, notes = _ask_subject(endpoint, generation)
+    tried = try_subject(
+        world,
+        endpoint,
+        name=name,
+        subject=_with_parallel(subject, wish),
+        # What is required gates the start; who asks for more gets all of it.
+        selection=Selection(
+            level=wish.level,
+            only=tuple(wish.only),
+            require=contract.get("require") if wish.level == QUICK else None,
+        ),
+        notes=notes,
+    )
+    tried = _soak(world, endpoint, tried, wish)
+    tried = with_note(tried, *limits.describe_waits())
+    keep_history(world, tried.verification)
+    if tried.was_interrupted or wish.only:
+        return tried
+    return replace(
+        tried, verification=keep_result(world, generation, tried.verification, state=state)
+    )
+
+
+def _require_running(world: World, name: str) -> ServiceState:
     state = world.supervisor.state(name)
     if state.phase is not ServicePhase.RUNNING:
         is_coming = state.phase in (ServicePhase.STARTING, ServicePhase.BACKOFF)
@@ -49,66 +215,38 @@ def verify_target(
         raise UsageError(
             f"{name} is {state.phase.value}", hint or f"`stoker start {name}` starts it"
         )
+    return state
+
+
+def _reach(world: World, generation: Generation, wish: Wish) -> Endpoint:
     endpoint = connect(world, generation)
-    return try_contract(world, generation, endpoint, state=state, level=level, only=only)
+    if wish.level == QUICK:
+        return endpoint
+    return with_clients(world, endpoint, url=endpoint.url, key=read_own_key(world, generation))
 
 
-def _verify_url(
-    world: World, url: str, *, level: str, only: Sequence[str], key_file: str | None
-) -> Verification:
-    host, port = parse_url(url)
-    key = _read_key(world, key_file) if key_file else None
-    endpoint = world.connect(host, port, key)
-    return verify(
-        endpoint,
-        name=f"the server at {host}",
-        subject=Subject(published_name=_first_published_name(endpoint, url)),
-        selection=Selection(level=level, only=tuple(only)),
-        clock=world.clock,
-        reporter=world.reporter,
-    )
+def _ask_subject(endpoint: Endpoint, generation: Generation) -> tuple[Subject, tuple[str, ...]]:
+    """What the deployment promises, completed by what its server says of itself."""
+    promised = promised_subject(generation)
+    reply = endpoint.exchange(Request(method="GET", path=MODELS_PATH, timeout_seconds=15.0))
+    listing = parse_listing(reply.body) if reply.status == 200 and not reply.error else None
+    if listing is None:
+        return promised, ()
+    told = told_subject(endpoint, listing, promised.published_name)
+    features = {key: each for key, each in told.features.items() if key != Feature.KEY}
+    return combine(promised, replace(told, features=features))
 
 
-def _read_key(world: World, path: str) -> str:
+# --- the recording ---
+
+
+def _record(world: World, tried: Tried, path: str, *, replaces: bool) -> Tried:
     try:
-        return world.host.read_text(absolute_path(path), 1 << 16).strip()
+        write_recording(world.host, path, tried.recording)
     except HostError as error:
-        raise UsageError(f"the key file cannot be read: {error.summary}", error.hint) from error
-
-
-def parse_url(url: str) -> tuple[str, int]:
-    """Host and port of ``http://ADDRESS:PORT``. Raises UsageError for anything else."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or 80
-    except ValueError as error:
-        raise UsageError(f"{url} is not a URL: {error}") from error
-    if parts.scheme != "http" or parts.path.strip("/") not in ("", "v1"):
-        raise UsageError(
-            f"{url} is not of the form http://ADDRESS:PORT",
-            "give the address that the engine itself listens on, without TLS",
-        )
-    if host == "localhost":
-        host = "127.0.0.1"
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        raise UsageError(f"{host or url} is not a numeric address", "use the address") from None
-    return host, port
-
-
-def _first_published_name(endpoint: Endpoint, url: str) -> str:
-    """A foreign server promises whatever name it publishes first."""
-    reply = endpoint.exchange(Request(method="GET", path="/v1/models", timeout_seconds=10))
-    if reply.error:
-        raise UsageError(
-            f"{url} cannot be reached: {reply.error}",
-            "see whether a server runs and listens there",
-        )
-    try:
-        return str(json.loads(reply.body)["data"][0]["id"])
-    except (ValueError, LookupError, TypeError):
-        raise UsageError(
-            f"{url} answers /v1/models with status {reply.status} and no list of models",
-            "it may need a key (--key-file), or is no OpenAI-compatible server",
-        ) from None
+        return with_note(tried, describe_write_error(path, error))
+    did = "replaced by" if replaces else "holds"
+    notes = [f"{path} {did} the recording of this trial"]
+    if tried.recorder.left_out:
+        notes.append(f"too large to record: {', '.join(tried.recorder.left_out)}")
+    return with_note(tried, *notes)

@@ -284,6 +284,20 @@ class Serve(Part):
     )
 
 
+Promise = Literal[
+    "tools",
+    "reasoning",
+    "thinking_switch",
+    "structured_output",
+    "regex",
+    "speculation",
+    "prefix_cache",
+    "host_cache",
+    "vision",
+]
+Api = Literal["completions", "responses", "messages"]
+
+
 class Contract(Part):
     """Which promises must hold before the server counts as ready."""
 
@@ -293,8 +307,26 @@ class Contract(Part):
         description="Names of checks (`stoker verify --list`); all checks of the level if left out",
         examples=[["NAME"]],
     )
+    promises: Annotated[
+        list[Promise], BeforeValidator(_empty_list, json_schema_input_type=list[Promise] | None)
+    ] = Field(
+        default_factory=list,
+        description="What must work beside plain answers; what the engine's settings already "
+        "tell need not be named",
+        examples=[["tools", "structured_output"]],
+    )
+    apis: Annotated[
+        list[Api], BeforeValidator(_empty_list, json_schema_input_type=list[Api] | None)
+    ] = Field(
+        default_factory=list,
+        description="Interfaces beside chat that clients use, as paths below /v1",
+        examples=[["completions"]],
+    )
     timeout_seconds: int = Field(
-        default=120, ge=1, le=86400, description="How long all checks together may take"
+        default=120,
+        ge=1,
+        le=86400,
+        description="How long all checks of the quick level together may take",
     )
 
 

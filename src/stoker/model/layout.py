@@ -40,6 +40,11 @@ def verification_path(folders: Folders, name: str) -> str:
     return posixpath.join(deployment_folder(folders, name), "verification.json")
 
 
+def soak_path(folders: Folders, name: str) -> str:
+    """The last soak of a deployment (``verification/1`` with its history)."""
+    return posixpath.join(deployment_folder(folders, name), "soak.json")
+
+
 def plans_folder(folders: Folders) -> str:
     """Saved plans."""
     return posixpath.join(folders.state, "plans")

@@ -17,6 +17,7 @@ from stoker.model.layout import (
     generation_path,
     generations_folder,
     plan_path,
+    soak_path,
     starts_path,
     verification_path,
 )
@@ -104,6 +105,11 @@ def read_verification(host: ReadableHost, folders: Folders, name: str) -> Verifi
 def write_verification(host: Host, folders: Folders, verification: Verification) -> None:
     """Keep a verification."""
     write_document(host, verification_path(folders, verification.name), verification)
+
+
+def write_soak(host: Host, folders: Folders, verification: Verification) -> None:
+    """Keep the last soak of a deployment; a shorter verification does not replace it."""
+    write_document(host, soak_path(folders, verification.name), verification)
 
 
 def read_starts(host: ReadableHost, folders: Folders, name: str) -> Starts:
