@@ -68,6 +68,14 @@ flags-report: dev ## every flag that Stoker may write, fed to the parsers of the
 logs-report: dev ## what is read from recorded logs, against the servers' own answers
 	@.venv/bin/python -m stoker.evaluate.logs $(ARGS)
 
+.PHONY: capacity-report
+capacity-report: dev ## tokens that were predicted, against those that recorded engines found
+	@.venv/bin/python -m stoker.evaluate capacity $(ARGS)
+
+.PHONY: contract-report
+contract-report: dev ## every broken promise that the contract finds, beside another tool; FULL=1 does more
+	@.venv/bin/python -m stoker.evaluate.contract $(ARGS)
+
 .PHONY: venv
 venv: .venv/.runtime ## make .venv with Stoker in it
 
