@@ -110,10 +110,11 @@ def test_llamacpp_tells_its_template_and_its_slots() -> None:
         offers(subject).items()
         >= {
             Feature.TOOLS: Offer.PROMISED,
-            Feature.SPECULATION: Offer.ABSENT,
             Feature.VISION: Offer.PROMISED,
         }.items()
     )
+    # It says "none" of its drafts even while it drafts.
+    assert Feature.SPECULATION not in offers(subject)
 
 
 def test_vllm_tells_its_context_and_its_other_names() -> None:

@@ -173,7 +173,7 @@ def test_memory_is_read_while_the_engine_starts(tmp_path: Path, bus: Bus, tool: 
     bus.bind("nvidia")
     port = free_port()
     devices = {"gpus": [{"address": ADDRESS}]}
-    argv = fake_engine(port, fault="SLOW_DRIP")
+    argv = fake_engine(port, fault="slow_drip")
     with Guarded(write_config(tmp_path, argv, port, devices=devices), before=bus.before) as guard:
         wait_for((tool / "asked").exists)
         wait_for(lambda: (tool / "asked").read_text().count("--query-compute-apps") >= 2)

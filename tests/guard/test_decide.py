@@ -61,7 +61,7 @@ def impatient(**limits: float) -> Simulation:
 
 def test_a_trial_may_take_longer_than_a_stall() -> None:
     simulation = impatient(stall_seconds=20)
-    simulation.scene = Scene(http=lambda at, request: well(request, 15))
+    simulation.scene = Scene(http=lambda at, request: well(request, 5))
     assert simulation.run(until=300).told("READY")
 
 

@@ -72,8 +72,10 @@ def live(seed: int) -> Life:
     ]
     # The first question compiles what it needs.
     first = loaded + chance.choice([0.5, 20.0, 92.0])
-    pauses = [(loaded, first), *scatter(chance, first + 60, first + WATCHED, LONGEST_PAUSE)]
-    busy = scatter(chance, first + 60, first + WATCHED, 1200.0)
+    # Clients come once it is ready, which it is when the whole contract has been tried.
+    open_at = first + LONGEST_TRIAL
+    pauses = [(loaded, first), *scatter(chance, open_at, first + WATCHED, LONGEST_PAUSE)]
+    busy = scatter(chance, open_at, first + WATCHED, 1200.0)
     scene = Scene(
         lines=sorted(lines),
         read=read_in_steps(chance, imports, weights),
@@ -120,6 +122,9 @@ def write_rest(chance: random.Random, begin: At, end: At) -> list[tuple[At, str]
             lines.append((at, f"compiling kernel {chance.choice(WORDS)}_{chance.choice(WORDS)}"))
     return [*lines, (end - 1, "sending the warm-up request")]
 
+
+#: Its health alone is asked for twice, and may take half a minute each time.
+LONGEST_TRIAL = 120.0
 
 WORDS = ("rope", "norm", "moe", "gate", "attention", "sampling", "topk", "quant", "reduce", "mask")
 

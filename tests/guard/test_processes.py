@@ -81,7 +81,7 @@ def test_ready_comes_after_the_contract(tmp_path: Path, port: int, is_abstract: 
 
 
 def test_a_broken_contract_is_never_ready(tmp_path: Path, port: int) -> None:
-    argv = fake_engine(port, fault="ONE_CHARACTER")
+    argv = fake_engine(port, fault="one_character")
     with Guarded(write_config(tmp_path, argv, port)) as guard:
         wait_for(lambda: any("one character over and over" in line for line in guard.told))
         assert "READY=1" not in guard.told
@@ -170,7 +170,7 @@ def test_the_watcher_ends_with_its_guard(tmp_path: Path, port: int) -> None:
 
 def test_a_guard_that_stands_still_is_ended_by_its_watcher(tmp_path: Path, port: int) -> None:
     paths = [str(tmp_path / "child"), str(tmp_path / "runaway")]
-    argv = fake_engine(port, fault="SLOW_DRIP", children=paths, ignores=["SIGTERM"])
+    argv = fake_engine(port, fault="slow_drip", children=paths, ignores=["SIGTERM"])
     limits = {"heartbeat_seconds": 1}
     with Guarded(write_config(tmp_path, argv, port, limits=limits)) as guard:
         pids = [*read_pids(paths), guard.engine()]
@@ -237,7 +237,7 @@ def test_a_second_request_to_stop_is_in_a_hurry(tmp_path: Path, port: int) -> No
 
 
 def test_a_stop_while_loading_is_a_stop(tmp_path: Path, port: int) -> None:
-    argv = fake_engine(port, fault="SLOW_DRIP")
+    argv = fake_engine(port, fault="slow_drip")
     with Guarded(write_config(tmp_path, argv, port)) as guard:
         guard.engine()
         assert guard.terminate() == ExitCode.DONE
@@ -253,7 +253,7 @@ def test_hang_up_is_passed_on(tmp_path: Path, port: int) -> None:
 
 
 def test_a_server_that_hangs_is_stuck(tmp_path: Path, port: int) -> None:
-    argv = fake_engine(port, fault="SLOW_DRIP", lines=["loading 30 %"])
+    argv = fake_engine(port, fault="slow_drip", lines=["loading 30 %"])
     changes = {"limits": {"stall_seconds": 1}, "canary": {"timeout_seconds": 30}}
     with Guarded(write_config(tmp_path, argv, port, **changes)) as guard:
         assert guard.wait() == ExitCode.STALLED
@@ -264,15 +264,15 @@ def test_a_server_that_hangs_is_stuck(tmp_path: Path, port: int) -> None:
 @pytest.mark.parametrize(
     ("later", "says"),
     [
-        ("NAN", "numbers broke down"),
-        ("SERVER_ERROR", "HTTP 500"),
-        ("CLOSES_AT_ONCE", "broke off"),
-        ("SLOW_DRIP", "no whole reply"),
-        ("GARBAGE", "was not HTTP"),
+        ("nan", "numbers broke down"),
+        ("server_error", "HTTP 500"),
+        ("closes_at_once", "broke off"),
+        ("slow_drip", "no whole reply"),
+        ("garbage", "was not HTTP"),
     ],
 )
 def test_what_breaks_later_is_noticed(tmp_path: Path, port: int, later: str, says: str) -> None:
-    canary = {"timeout_seconds": 0.3 if later == "SLOW_DRIP" else 10}
+    canary = {"timeout_seconds": 0.3 if later == "slow_drip" else 10}
     argv = fake_engine(port, later=later)
     with Guarded(write_config(tmp_path, argv, port, canary=canary)) as guard:
         guard.wait_told("READY=1")

@@ -22,7 +22,7 @@ from stoker.commands.subject import MODELS_PATH, Listing, parse_listing, told_su
 from stoker.contract.judgement import quote
 from stoker.contract.reply import describe_status, find_message
 from stoker.errors import EndpointError, StokerError, UsageError
-from stoker.model.contract import Exchange, Feature, Key, Offer, Offered, Request, Subject
+from stoker.model.contract import Exchange, Feature, Offer, Offered, Request, Subject
 from stoker.ports import Endpoint
 
 LISTING_SECONDS = 15.0
@@ -64,8 +64,11 @@ def find_server(place: Place, access: Access, *, published_name: str, wrap: Wrap
             raise _explain(place, access, reply, addresses)
         listing = Listing(models=({"id": published_name},))
     subject = told_subject(endpoint, listing, published_name)
-    key = _offer_key(endpoint, access)
-    subject = replace(subject, features={**subject.features, Feature.KEY: key})
+    subject = replace(
+        subject,
+        features={**subject.features, Feature.KEY: _offer_key(access)},
+        is_name_declared=bool(published_name),
+    )
     return Found(endpoint=endpoint, subject=subject, notes=notes)
 
 
@@ -85,16 +88,11 @@ def _warn(place: Place, access: Access, addresses: Sequence[str]) -> tuple[str, 
     return (warning,)
 
 
-def _offer_key(endpoint: Endpoint, access: Access) -> Offered:
-    """Whether the server must refuse who has no key: it says so itself, by doing it."""
+def _offer_key(access: Access) -> Offered:
+    """Whoever has a key for a server expects that nobody gets in without."""
     if access.key is None:
         return Offered(offer=Offer.ABSENT, reason="no key was given for it (--key-file)")
-    request = Request(method="GET", path=MODELS_PATH, timeout_seconds=10.0, key=Key.NONE)
-    status = endpoint.exchange(request).status
-    if status in (401, 403):
-        reason = f"it answers {MODELS_PATH} with {status} without one"
-        return Offered(offer=Offer.PROMISED, reason=reason)
-    return Offered(offer=Offer.OPEN, reason="a key was given for it")
+    return Offered(offer=Offer.PROMISED, reason="a key was given for it (--key-file)")
 
 
 # --- what is there instead ---

@@ -35,18 +35,18 @@ _CLOSING = "</tool_call>"
 def find_marked_call(text: str, schemas: Schemas) -> Marker | None:
     """The mark beside which a call of one of these tools stands; None where there is none."""
     for marker in find_markers(text, Kind.TOOLS):
-        for start, end in _find_places(text, marker):
-            if _is_call(text, start, end, marker, schemas):
-                return marker
+        if any(_is_call(marker, match, schemas) for match in _find_places(text, marker)):
+            return marker
     return None
 
 
-def _find_places(text: str, marker: Marker) -> Iterator[tuple[int, int]]:
+def _find_places(text: str, marker: Marker) -> Iterator[re.Match[str]]:
     pattern = marker.pattern or re.escape(marker.text)
-    return (match.span() for match in islice(re.finditer(pattern, text), _MOST_PLACES))
+    return islice(re.finditer(pattern, text), _MOST_PLACES)
 
 
-def _is_call(text: str, start: int, end: int, marker: Marker, schemas: Schemas) -> bool:
+def _is_call(marker: Marker, match: re.Match[str], schemas: Schemas) -> bool:
+    text, (start, end) = match.string, match.span()
     before, after = text[max(0, start - _MOST_CHARACTERS) : start], text[end:]
     if marker.text == _OPENING:
         return _is_framed_call(after.lstrip(), schemas)

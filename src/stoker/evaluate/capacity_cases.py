@@ -200,14 +200,13 @@ def _make_ranks(data: Mapping[str, Plain]) -> Ranks:
 
 def _make_settings(said: Mapping[str, Plain], flags: str, data: Mapping[str, Plain]) -> Settings:
     share, ratio = said.get("mem_fraction_static"), said.get("swa_ratio")
-    is_set = isinstance(share, float) and said.get("mem_fraction_explicit") is True
     logged = data.get("logged", {})
     engine = str(data.get("engine", ""))
     context = _count(said, "max_model_len") or _flag("context_tokens", engine, flags)
     reuses = said.get("no_radix") is not True
     return Settings(
         context_tokens=context or _count(logged, "context_len"),
-        memory_share=float(share) if is_set or isinstance(share, float) else None,
+        memory_share=share if isinstance(share, float) else None,
         kv_type=str(said.get("kv_dtype") or ""),
         page_tokens=_count(said, "page"),
         window_ratio=ratio if isinstance(ratio, float) else None,

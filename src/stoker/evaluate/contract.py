@@ -31,7 +31,7 @@ from stoker.fake_engine.server import EngineServer
 from stoker.fake_engine.switches import discover_faults
 from stoker.guard.asking import Silent, WallClock
 from stoker.hosts.local import LocalHost
-from stoker.model.contract import Verdict
+from stoker.model.contract import Feature, Offer, Offered, Subject, Verdict
 from stoker.ports import Clock, Command, Endpoint
 
 #: The rival: the nearest tool that tries a live server. It looks at tool calls and reasoning.
@@ -47,6 +47,8 @@ _SHARED = ("tools_", "reasoning_")
 
 _BY_CLIENT = frozenset({"openai_client"})
 _AT_ONCE = 3
+#: Of the servers here alone.
+_KEY = "sk-of-the-report"
 
 _Found = tuple[str, ...]
 _Probe = Callable[[EngineServer, str], _Found]
@@ -101,6 +103,7 @@ def _correct(number: int) -> Script:
     """Another server for each number: manners, words, pieces, pauses and features."""
     return Script(
         manners=MANNERS[number % len(MANNERS)],
+        api_key=_KEY if number % 3 else "",
         limits=Limits(context_tokens=_CONTEXT_TOKENS),
         features=ALL_FEATURES if number % 2 else Script().features,
         timing=Timing(first_token_seconds=0.001 * (number % 4)),
@@ -134,7 +137,9 @@ def _try_fault(tools: Mapping[str, _Probe], fault: Fault) -> Sequence[Trial]:
         ask = _ask_command if tool == _OURS and fault.killed_by == _BY_CLIENT else probe
         trial = Trial(tool=tool, server=fault.name, area=area, found=(), seconds=0.0)
         for manners in MANNERS if tool == _OURS else MANNERS[:1]:
-            script = Script(manners=manners, limits=Limits(context_tokens=_CONTEXT_TOKENS))
+            script = Script(
+                manners=manners, api_key=_KEY, limits=Limits(context_tokens=_CONTEXT_TOKENS)
+            )
             with EngineServer(script, fault=fault) as server:
                 timed = _time(tool, fault.name, area, partial(ask, server, fault.level))
             trial = replace(timed, seconds=trial.seconds + timed.seconds)
@@ -168,7 +173,7 @@ def _ask_stoker(server: EngineServer, level: str) -> _Found:
         tried = verify(
             found.endpoint,
             name=server.url,
-            subject=found.subject,
+            subject=_declare(found.subject),
             clock=clock,
             reporter=Silent(),
             selection=Selection(level=level if level == QUICK else FULL),
@@ -179,18 +184,36 @@ def _ask_stoker(server: EngineServer, level: str) -> _Found:
     return tuple(result.check for result in tried.results if result.verdict in bad)
 
 
+def _declare(subject: Subject) -> Subject:
+    """As `contract.promises` of a deployment would: a model that thinks can be told not to."""
+    switch = Offered(offer=Offer.PROMISED, reason="declared")
+    return replace(subject, features={**subject.features, Feature.THINKING_SWITCH: switch})
+
+
 def _ask_command(server: EngineServer, level: str) -> _Found:
     """What the command says with the official client library, which it brings itself."""
     argv = (
         *(sys.executable, "-m", "stoker", "verify", server.url, "--json", "--level", level),
         *(word for check in _BY_CLIENT for word in ("--only", check)),
+        *("--key-file", str(_write_key())),
     )
     folders = {"STOKER_STATE": ".cache/report/state", "STOKER_DATA": ".cache/report/data"}
     env = {**os.environ, **{name: str(Path(path).absolute()) for name, path in folders.items()}}
     ran = LocalHost().run(Command(argv=argv, timeout_seconds=_TRIAL_SECONDS, env=env))
     bad = (Verdict.FAILED, Verdict.ERROR)
-    results = json.loads(ran.stdout)["results"] if ran.exit_status in (0, 5) else []
+    if ran.exit_status not in (0, 5):
+        return (_last_line(ran.stderr or ran.stdout),)
+    results = json.loads(ran.stdout)["results"]
     return tuple(each["check"] for each in results if each["verdict"] in bad)
+
+
+def _write_key() -> Path:
+    """The key as a file that only we can read, as the command wants it."""
+    path = Path(".cache/report/key").absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(0o600)
+    path.write_text(_KEY, "utf-8")
+    return path
 
 
 def _limit(endpoint: Endpoint, clock: Clock) -> Endpoint:
@@ -215,8 +238,9 @@ def _ask_rival(python: str, server: EngineServer, level: str) -> _Found:
 
 def _install_rival() -> tuple[str, str]:
     """The interpreter that has the rival, or why there is none."""
-    folder = _RIVALS / f"{_RIVAL}-{_RIVAL_VERSION}"
-    python = str((folder / "bin" / "python").absolute())
+    # Commands run in the root folder.
+    folder = (_RIVALS / f"{_RIVAL}-{_RIVAL_VERSION}").absolute()
+    python = str(folder / "bin" / "python")
     steps = (
         (sys.executable, "-m", "venv", str(folder)),
         (python, "-m", "pip", "install", "--quiet", f"{_RIVAL}=={_RIVAL_VERSION}"),

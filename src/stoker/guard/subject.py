@@ -30,6 +30,7 @@ def parse_subject(data: Plain, place: str) -> Subject:
         parallel_requests=part.take("parallel_requests", read_perhaps(read_whole_number), None),
         kv_tokens=part.take("kv_tokens", read_perhaps(read_whole_number), None),
         features=part.take("features", _parse_features, {}),
+        is_name_declared=part.take("is_name_declared", read_truth, True),  # noqa: FBT003
     )
     part.finish()
     return subject

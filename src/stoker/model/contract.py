@@ -153,7 +153,8 @@ class Subject:
     """The server under trial, as far as it is known before the first question.
 
     ``context_tokens`` is what one request may hold, prompt and answer together; ``kv_tokens`` what
-    the cache on the device holds. A feature that is not listed is open.
+    the cache on the device holds. A feature that is not listed is open. ``is_name_declared``: the
+    owner of the server chose the name; false where it is only what the server calls itself.
     """
 
     SCHEMA: ClassVar[str] = "contract-subject/1"
@@ -165,6 +166,7 @@ class Subject:
     parallel_requests: int | None = None
     kv_tokens: int | None = None
     features: Mapping[str, Offered] = field(default_factory=dict)
+    is_name_declared: bool = True
 
     def offered(self, feature: Feature) -> Offered:
         """How a feature stands."""

@@ -34,6 +34,7 @@ def _procedure(subject: Subject) -> Steps[Judgement]:
     return (
         find_reply_flaw(listing)
         or _find_absence(subject.published_name, names, listing.body)
+        or _find_path(subject)
         or _find_listing_flaw(subject, parse_json(listing.body))
         or _find_echo_flaw(subject, reply)
         or (yield from _try_aliases(subject, names))
@@ -79,6 +80,14 @@ def _find_listing_flaw(subject: Subject, body: Plain) -> Judgement | None:
             text = f"the path {quote(name)}"
             return failed(f"names and no paths in {_LIST_PATH}", text, "path_in_name", name=name)
     return None
+
+
+def _find_path(subject: Subject) -> Judgement | None:
+    """A server that was told no name takes the path of its weights."""
+    name = subject.published_name
+    if subject.is_name_declared or not _is_path(name):
+        return None
+    return failed("a name that is no path", f"the file {quote(name)}", "path_in_name", name=name)
 
 
 def _wished(subject: Subject) -> tuple[str, ...]:

@@ -48,6 +48,8 @@ def _try(subject: Subject) -> Steps[Judgement]:
         return skipped(_EXPECTED, "the model calls a tool where it should not")
     if any(turn.was_cut for turn in turns):
         return cut(turns[0], _EXPECTED)
+    if not any(turn.text.strip() for turn in turns):
+        return skipped(_EXPECTED, f"no content, but thoughts: {quote(turns[0].thoughts)}")
     flaw = yield from compare_forms(requests, turns)
     return flaw or passed(_EXPECTED, quote(turns[0].text))
 
