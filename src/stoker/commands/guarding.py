@@ -32,6 +32,7 @@ from stoker.guard.vigil import longest_doubt_seconds
 from stoker.guard.words import GuardStatus
 from stoker.knowledge.engines import load_engine_table, load_environment
 from stoker.knowledge.gpu_memory import load_gpu_memory
+from stoker.model.contract import CONTRACT_TIMEOUT_SECONDS
 from stoker.model.document import parse_document, render_document
 from stoker.model.engine_table import EngineTable, EnvironmentRecipe
 from stoker.model.facts import Plain
@@ -167,7 +168,7 @@ def _limits(generation: Generation, table: EngineTable) -> Limits:
         start_timeout_seconds=generation.launch.readiness.timeout_seconds,
         stall_seconds=options.get("stall_timeout_seconds") or table.timeouts.stall_seconds,
         stop_timeout_seconds=generation.launch.stop_timeout_seconds,
-        verify_timeout_seconds=contract.get("timeout_seconds", 120),
+        verify_timeout_seconds=contract.get("timeout_seconds", CONTRACT_TIMEOUT_SECONDS),
     )
 
 

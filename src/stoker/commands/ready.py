@@ -22,7 +22,13 @@ from stoker.endpoints.limited import LimitedEndpoint
 from stoker.engines.phases import find_error, read_phase
 from stoker.errors import ContractFailed, SupervisorError
 from stoker.knowledge.engines import load_engine_table
-from stoker.model.contract import CheckResult, Request, Verdict, Verification
+from stoker.model.contract import (
+    CONTRACT_TIMEOUT_SECONDS,
+    CheckResult,
+    Request,
+    Verdict,
+    Verification,
+)
 from stoker.model.generation import Generation
 from stoker.model.launch import ServiceState
 from stoker.ports import Endpoint
@@ -77,7 +83,9 @@ def try_contract(
     What fails and may only say that the server is still warming up is tried once more.
     """
     contract = generation.deployment.get("contract", {})
-    limited = LimitedEndpoint(endpoint, world.clock, contract.get("timeout_seconds", 120))
+    limited = LimitedEndpoint(
+        endpoint, world.clock, contract.get("timeout_seconds", CONTRACT_TIMEOUT_SECONDS)
+    )
     subject = promised_subject(generation)
 
     def attempt(only: Sequence[str] = ()) -> Verification:

@@ -18,12 +18,18 @@ from stoker.contract.selection import QUICK, SOAK, select_checks
 from stoker.endpoints.limited import LimitedEndpoint
 from stoker.endpoints.patient import PatientEndpoint
 from stoker.errors import HostError
-from stoker.model.contract import CheckResult, Recording, Subject, Verification
+from stoker.model.contract import (
+    CONTRACT_TIMEOUT_SECONDS,
+    CheckResult,
+    Recording,
+    Subject,
+    Verification,
+)
 from stoker.model.event import Event, EventKind
 from stoker.ports import Check, Endpoint, Reporter
 
 #: How long all requests of a trial together may take, where nothing else is said.
-QUICK_SECONDS = 120.0
+QUICK_SECONDS = float(CONTRACT_TIMEOUT_SECONDS)
 FULL_SECONDS = 1800.0
 #: What the checks of the soak level may take beside the full ones.
 _SOAK_CHECK_SECONDS = 900.0

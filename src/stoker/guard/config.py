@@ -27,7 +27,7 @@ from stoker.guard.reading import (
     read_whole_number,
 )
 from stoker.guard.subject import parse_subject
-from stoker.model.contract import Subject
+from stoker.model.contract import CONTRACT_TIMEOUT_SECONDS, Subject
 from stoker.model.facts import Plain
 from stoker.model.gpu import GpuDevice
 
@@ -92,7 +92,7 @@ class Limits:
     start_timeout_seconds: float
     stall_seconds: float
     stop_timeout_seconds: float
-    verify_timeout_seconds: float = 120.0
+    verify_timeout_seconds: float = CONTRACT_TIMEOUT_SECONDS
     heartbeat_seconds: float = HEARTBEAT_SECONDS
 
 
@@ -259,7 +259,9 @@ def _parse_limits(data: Plain, place: str) -> Limits:
         start_timeout_seconds=part.take("start_timeout_seconds", read_seconds),
         stall_seconds=part.take("stall_seconds", read_seconds),
         stop_timeout_seconds=part.take("stop_timeout_seconds", read_seconds),
-        verify_timeout_seconds=part.take("verify_timeout_seconds", read_seconds, 120.0),
+        verify_timeout_seconds=part.take(
+            "verify_timeout_seconds", read_seconds, CONTRACT_TIMEOUT_SECONDS
+        ),
         heartbeat_seconds=part.take("heartbeat_seconds", read_seconds, HEARTBEAT_SECONDS),
     )
     part.finish()

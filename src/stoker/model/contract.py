@@ -9,6 +9,9 @@ from typing import ClassVar
 
 from stoker.model.facts import Plain
 
+#: For all checks of a start together. A first question may wait minutes for kernels to be compiled.
+CONTRACT_TIMEOUT_SECONDS = 300
+
 
 class Key(StrEnum):
     """Which API key goes with a request; the key itself never stands in one."""

@@ -26,6 +26,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from stoker.model.contract import CONTRACT_TIMEOUT_SECONDS
+
 NAME_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$"
 _HUB_NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 MODEL_PATTERN = (
@@ -323,10 +325,7 @@ class Contract(Part):
         examples=[["completions"]],
     )
     timeout_seconds: int = Field(
-        default=120,
-        ge=1,
-        le=86400,
-        description="How long all checks of the quick level together may take",
+        default=CONTRACT_TIMEOUT_SECONDS, ge=1, le=86400, description="For all quick checks at once"
     )
 
 
