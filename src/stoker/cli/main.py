@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from stoker import __version__
+from stoker.cli import capacity as capacity_verb
 from stoker.cli import dev as dev_verbs
 from stoker.cli import engine as engine_verbs
 from stoker.cli import model as model_verbs
@@ -436,6 +437,7 @@ def _print_done(done: Converged, text: str, *, as_json: bool) -> None:
         print_text(f"{done.plan.name} {text}{nothing}")
 
 
+capacity_verb.register(app)
 verify_verb.register(app)
 takeover.register(app)
 engine_verbs.register(app)

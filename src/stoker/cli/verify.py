@@ -96,7 +96,7 @@ def verify(
 ) -> None:
     """Try the promises of a running server: expected and found.
 
-    Ends with 0 if all were kept, with 5 if one was broken.
+    Ends with 0 if all were kept, with 5 if one was broken, with 7 if a file was not written.
     """
     if list_checks:
         _list(as_json=as_json)
@@ -107,7 +107,7 @@ def verify(
         if replay:
             from stoker.commands.verify import replay as judge_again
 
-            tried = judge_again(world, replay, only=only or ())
+            tried = judge_again(world, replay, only=only or (), junit=junit or "")
         else:
             from stoker.commands.soaking import parse_duration
             from stoker.commands.verify import Wish, verify_target
@@ -122,10 +122,13 @@ def verify(
                 ca_file=ca_file or "",
                 published_name=published_name or "",
                 record=record or "",
+                junit=junit or "",
             )
             tried = verify_target(world, wish)
         if junit:
-            _write_junit(world, tried, junit)
+            from stoker.commands.verify import write_junit
+
+            tried = write_junit(world, tried, junit)
     _print(tried, as_json=as_json, is_verbose=verbose)
 
 
@@ -142,15 +145,6 @@ def _list(*, as_json: bool) -> None:
     print_text(render_table(("CHECK", "LEVEL", "PROMISE"), rows))
 
 
-def _write_junit(world: World, tried: Tried, path: str) -> None:
-    """Raises HostError: a build server must not read the file of an earlier run."""
-    from stoker.commands.folders import absolute_path
-    from stoker.report.junit import render_junit
-
-    content = render_junit(tried.verification).encode()
-    world.host.write_file(absolute_path(path), content, 0o644)
-
-
 def _print(tried: Tried, *, as_json: bool, is_verbose: bool) -> None:
     from stoker.cli.output import print_text, print_value
     from stoker.report.verification_text import render_verification
@@ -161,5 +155,7 @@ def _print(tried: Tried, *, as_json: bool, is_verbose: bool) -> None:
         print_text(render_verification(tried.verification, is_verbose=is_verbose))
     if tried.was_interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
-    if not tried.verification.has_passed:
+    if not tried.verification.has_passed or tried.verification.cut_short:
         raise typer.Exit(ExitCode.CONTRACT_FAILED)
+    if tried.unwritten:
+        raise typer.Exit(ExitCode.ROLLED_BACK)

@@ -130,7 +130,7 @@ def read_told(rows: Sequence[FeatureRow], documents: Mapping[str, Plain]) -> Map
     """What an engine that runs says that it offers, from its answers by their paths. Pure."""
     told: dict[str, Offered] = {}
     for row in rows:
-        found = (_read_told(each, row.exempt, documents) for each in row.answers)
+        found = (_read_told(row, each, documents) for each in row.answers)
         first = next((offered for offered in found if offered is not None), None)
         if first is not None:
             told.setdefault(row.feature, first)
@@ -138,15 +138,16 @@ def read_told(rows: Sequence[FeatureRow], documents: Mapping[str, Plain]) -> Map
 
 
 def _read_told(
-    row: AnswerRow, exempt: Sequence[str], documents: Mapping[str, Plain]
+    row: FeatureRow, answer: AnswerRow, documents: Mapping[str, Plain]
 ) -> Offered | None:
-    value = find_at(documents.get(row.path), row.at)
+    value = find_at(documents.get(answer.path), answer.at)
     if isinstance(value, Unknown):
         return None
-    is_there = bool(value) and str(value) not in exempt
-    reason = f"{row.path} says that {row.at.rpartition('/')[2]} is {_show(value)}"
-    if row.rules_out:
-        return Offered(offer=Offer.ABSENT, reason=reason) if is_there else None
+    is_there = bool(value) and str(value) not in row.exempt
+    reason = f"{answer.path} says that {answer.at.rpartition('/')[2]} is {_show(value)}"
+    if answer.rules_out:
+        # The place may only show which engine it is; then why is what the row says.
+        return Offered(offer=Offer.ABSENT, reason=row.otherwise or reason) if is_there else None
     return Offered(offer=Offer.PROMISED if is_there else Offer.ABSENT, reason=reason)
 
 

@@ -1,0 +1,218 @@
+"""Options are predictions with one setting changed: figures of a machine that is known well."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from stoker.capacity.dimensions import read_shape
+from stoker.capacity.host_cache_limits import list_limits, tell_broken, tell_nodes
+from stoker.capacity.inputs import (
+    Batch,
+    Host,
+    HostSettings,
+    Inputs,
+    Ranks,
+    Readings,
+    Settings,
+    SettingsParts,
+    Speculation,
+)
+from stoker.capacity.options import add_options
+from stoker.capacity.predict import predict
+from stoker.capacity.what_if import CHANGES, Wish
+from stoker.knowledge.capacity_options import load_options
+from stoker.knowledge.versions import parse_version_range
+from stoker.model.capacity import Capacity, Option
+from tests.capacity.configs import GIB, H200, HYBRID, KIMI, LLAMA_8B, PRO_6000, gemma
+
+KIMI_ON_EIGHT = Inputs(
+    name="kimi",
+    engine="sglang",
+    release="0.5.9",
+    shape=read_shape(KIMI),
+    gpus=(PRO_6000,) * 8,
+    ranks=Ranks(tensor=8),
+    settings=Settings(memory_share=0.88, context_tokens=262144),
+    readings=Readings(free_before_bytes=94 * GIB, weight_bytes=int(72.3 * GIB)),
+    host=Host(total_bytes=503 * GIB, available_bytes=396 * GIB),
+)
+LLAMA = Inputs(
+    name="x", engine="sglang", release="0.5.17", shape=read_shape(LLAMA_8B), gpus=(H200,)
+)
+
+
+def options_of(inputs: Inputs, wish: Wish | None = None) -> dict[str, Option]:
+    found = add_options(predict(inputs), inputs, wish or Wish())
+    return {option.id: option for option in found.options}
+
+
+def gain(option: Option) -> float:
+    assert option.gain_tokens is not None
+    assert option.gain_tokens.low <= option.gain_tokens.likely <= option.gain_tokens.high
+    return option.gain_tokens.likely
+
+
+def test_a_greater_share_of_eight_gpus() -> None:
+    found = options_of(KIMI_ON_EIGHT)
+    assert gain(found["memory-share-0.9"]) == pytest.approx(187_900 - 159_215, abs=100)
+    assert gain(found["memory-share-0.92"]) == pytest.approx(216_700 - 159_215, abs=100)
+    assert found["memory-share-0.92"].changes == (("engine.settings.mem-fraction-static", 0.92),)
+    # Graphs, tables and long prompts need what is left.
+    assert "memory-share-0.93" not in found
+    assert "stay free" in found["memory-share-0.92"].cost
+
+
+def test_keys_and_values_in_8_bit() -> None:
+    option = options_of(KIMI_ON_EIGHT)["kv-8-bit-fp8_e4m3"]
+    assert gain(option) == pytest.approx(159_200, abs=200)
+    assert option.changes == (("engine.settings.kv-cache-dtype", "fp8_e4m3"),)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "gigabytes", "told"),
+    [
+        (2, 179, "179.0 GB in all (166.7 GiB)"),
+        (4, 358, "358.0 GB in all (333.4 GiB)"),
+    ],
+)
+def test_prompts_in_host_memory_stand_apart(ratio: int, gigabytes: int, told: str) -> None:
+    option = options_of(KIMI_ON_EIGHT)[f"host-cache-{ratio}"]
+    assert gain(option) == 0
+    assert option.host_tokens is not None
+    assert option.host_bytes is not None
+    assert option.host_tokens.likely == pytest.approx(ratio * 159_215, abs=10)
+    assert option.host_bytes.likely / 1e9 == pytest.approx(gigabytes, abs=0.5)
+    assert told in option.cost
+    left = 396 - option.host_bytes.likely / GIB
+    assert f"of 396.0 GiB that are free, {left:.1f} GiB remain" in option.cost
+    assert dict(option.changes)["engine.settings.enable-hierarchical-cache"] is True
+
+
+def test_the_best_comes_first_and_host_memory_last() -> None:
+    found = add_options(predict(KIMI_ON_EIGHT), KIMI_ON_EIGHT).options
+    gains = [gain(option) for option in found]
+    assert gains == sorted(gains, reverse=True)
+    assert found[0].id == "kv-8-bit-fp8_e4m3"
+    assert [option.id for option in found[-2:]] == ["host-cache-4", "host-cache-2"]
+    assert len({option.id for option in found}) == len(found)
+
+
+def test_what_a_shorter_table_frees_goes_to_the_pool() -> None:
+    found = options_of(KIMI_ON_EIGHT, Wish(parallel=32, context_tokens=65536))
+    fewer = found["requests-32"]
+    assert dict(fewer.changes) == {
+        "serve.parallel_requests": 32,
+        "engine.settings.mem-fraction-static": 0.9,
+    }
+    assert gain(fewer) > 20_000
+    assert dict(found["context-65536"].changes)["serve.context_tokens"] == 65536
+
+
+def test_a_host_without_room_gets_a_size_instead_of_a_ratio() -> None:
+    host = Host(total_bytes=256 * GIB, available_bytes=150 * GIB)
+    inputs = replace(KIMI_ON_EIGHT, host=host)
+    found = add_options(predict(inputs), inputs)
+    ids = {option.id for option in found.options}
+    assert not ids & {"host-cache-2", "host-cache-4"}
+    assert any(each.startswith("host-cache-size-") for each in ids)
+    assert any("not possible here" in sentence for sentence in found.unknown)
+    size = next(option for option in found.options if option.id.startswith("host-cache-size"))
+    assert size.host_bytes is not None
+    assert size.host_bytes.likely < 140 * GIB
+
+
+def test_a_limit_on_locked_memory_is_a_risk() -> None:
+    inputs = replace(KIMI_ON_EIGHT, host=replace(KIMI_ON_EIGHT.host, pinned_limit_bytes=8 << 20))
+    option = options_of(inputs)["host-cache-2"]
+    assert "may lock" in option.risk
+    assert "may lock" not in options_of(KIMI_ON_EIGHT)["host-cache-2"].risk
+
+
+def test_limits_of_a_host_cache() -> None:
+    parts = SettingsParts(host=HostSettings(is_on=True, ratio=4.0))
+    host = replace(KIMI_ON_EIGHT.host, limit_bytes=300 * GIB, pinned_limit_bytes=64 * GIB)
+    inputs = replace(
+        KIMI_ON_EIGHT, settings=replace(KIMI_ON_EIGHT.settings, parts=parts), host=host
+    )
+    cache = predict(inputs).host_cache
+    assert cache is not None
+    limits = {limit.name: limit for limit in list_limits(inputs, cache)}
+    assert limits["available"].allowed_bytes == 386 * GIB
+    assert [limit.is_kept for limit in limits.values()] == [True, False, True]
+    assert tell_broken(tuple(limits.values())).startswith("limit of the control group")
+    assert "179.0 GB near node 1" in tell_nodes(cache, [0, 0, 0, 0, 1, 1, 1, 1])
+    assert tell_nodes(cache, [0] * 8) == ""
+    assert tell_nodes(cache, [0, None]) == ""
+    unknown = list_limits(replace(inputs, host=Host()), cache)
+    assert [limit.is_kept for limit in unknown] == [None]
+
+
+def test_more_gpus_are_compared_with_the_same_estimate() -> None:
+    option = options_of(replace(LLAMA, gpus=(H200,) * 2), Wish(tensor_sizes=(1, 2)))["tensor-2"]
+    assert gain(option) > 100_000
+    assert "tensor-2" not in options_of(LLAMA)
+
+
+def test_recurrent_states() -> None:
+    inputs = replace(LLAMA, shape=read_shape(HYBRID))
+    found = options_of(inputs, Wish(parallel=4))
+    assert "requests at the same time instead of" in found["state-type-bfloat16"].cost
+    slots = next(option for option in found.values() if option.id.startswith("state-slots"))
+    assert gain(slots) > 0
+
+
+def test_layers_with_a_window() -> None:
+    inputs = replace(LLAMA, shape=gemma(full=8, sliding=40))
+    found = options_of(inputs)
+    assert gain(found["window-ratio-0.1"]) > gain(found["window-ratio-0.4"]) > 0
+
+
+def test_a_shorter_draft() -> None:
+    drafting = Speculation(kind="eagle", tokens=8, layers=1)
+    inputs = replace(
+        LLAMA,
+        release="0.5.9",
+        shape=read_shape(HYBRID),
+        settings=Settings(
+            memory_share=0.8,
+            parts=SettingsParts(speculation=drafting, batch=Batch(requests=64)),
+        ),
+    )
+    assert gain(options_of(inputs)["draft-tokens-2"]) > 0
+
+
+def test_vllm_has_options_of_its_own_and_a_pool_that_was_read_is_a_correction() -> None:
+    inputs = replace(LLAMA, engine="vllm", release="0.32.0")
+    found = options_of(inputs)
+    assert found["kv-8-bit-fp8"].changes == (("engine.settings.kv-cache-dtype", "fp8"),)
+    assert any(each.startswith("memory-share") for each in found)
+    host = Host(total_bytes=900 * GIB, available_bytes=801 * GIB)
+    cache = options_of(replace(inputs, host=host))["host-cache-size-400"]
+    assert cache.changes == (("engine.settings.kv-offloading-size", 400),)
+    assert cache.host_bytes is not None
+    assert cache.host_bytes.likely / GIB == pytest.approx(400, abs=0.1)
+    read = replace(inputs, readings=Readings(pool_bytes=100 * GIB))
+    base = predict(read)
+    assert base.kv_tokens is not None
+    bits = options_of(read)["kv-8-bit-fp8"]
+    assert gain(bits) == pytest.approx(base.kv_tokens.likely, rel=0.01)
+
+
+def test_nothing_is_offered_where_nothing_is_known() -> None:
+    inputs = replace(KIMI_ON_EIGHT, gpus=())
+    found = add_options(predict(inputs), inputs)
+    assert isinstance(found, Capacity)
+    assert found.options == ()
+    assert options_of(replace(LLAMA, engine="llamacpp")) == {}
+
+
+def test_the_table_is_whole() -> None:
+    for row in load_options().option:
+        assert row.change in CHANGES
+        assert parse_version_range(row.versions) is not None
+        row.title.format(before="", after="")
+        assert row.cost
+        assert not row.cost.endswith(".")
+        assert all(key.startswith(("engine.settings.", "serve.")) for key in row.sets)

@@ -1,0 +1,35 @@
+"""The verb `capacity` as a person calls it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import PROJECT
+
+STOKER = (sys.executable, "-m", "stoker", "capacity")
+LOG = str(PROJECT / "tests" / "recorded" / "engine_logs" / "sglang-0.5.17-h200-by-stoker.log")
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*STOKER, *words], capture_output=True, text=True, check=False)
+
+
+def test_a_log_as_text_as_json_and_as_a_picture(tmp_path: Path) -> None:
+    text = run("--log", LOG, "--context", "8192")
+    assert text.returncode == 0
+    assert "requests of 8,192 tokens at the same time  712" in text.stdout
+    picture = tmp_path / "a.svg"
+    told = run("--log", LOG, "--json", "--svg", str(picture))
+    assert json.loads(told.stdout)["schema"] == "capacity/1"
+    assert picture.read_text().startswith("<svg")
+
+
+def test_what_cannot_be() -> None:
+    assert run().returncode == 2
+    option = run("--log", LOG, "--apply", "1")
+    assert option.returncode == 2
+    assert "name the file" in option.stderr
+    assert run("--log", LOG, "--svg", f"{LOG}/a.svg").returncode == 2
