@@ -16,6 +16,8 @@ from stoker.contract.evidence import EVIDENCE_BYTES, shorten
 from stoker.contract.judgement import Judgement
 from stoker.contract.procedure import ask_all, ask_one, judge_of, plan_of
 from stoker.contract.questions import QUESTIONS
+from stoker.contract.run import judge_check
+from stoker.contract.selection import discover_checks
 from stoker.model.contract import (
     Acceptance,
     Exchange,
@@ -32,6 +34,8 @@ FACT = re.compile(r"code word of (\w+) is (\w+)")
 ASKED = re.compile(r"What is the code word of (\w+)\?")
 
 Say = Callable[[str, Request], str]
+
+CHECK_BY_ID = {check.id: check for check in discover_checks()}
 
 
 def text_of(request: Request) -> str:
@@ -272,6 +276,67 @@ def test_a_refusal_ends_the_search_where_nobody_says_what_fits() -> None:
     assert "refused" in found.found
 
 
+LIMIT_WORDS = (
+    "This model's maximum context length is 4096 tokens. However, your prompt has 7900.",
+    "request (7900 tokens) exceeds the available context size (4096 tokens), try increasing it",
+    "The input (7900 tokens) is longer than the model's context length (4096 tokens).",
+    "too long",
+)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+@pytest.mark.parametrize("message", LIMIT_WORDS)
+@pytest.mark.parametrize("check", ["long_prompts", "long_prompts_inside", "long_parallel"])
+def test_a_limit_that_nobody_published_is_found(check: str, message: str, status: int) -> None:
+    @chat_alone
+    def serve(request: Request) -> Exchange:
+        if tokens_of(text_of(request)) + (request.body or {})["max_tokens"] > 4096:
+            body = json.dumps({"error": {"message": message}})
+            return Exchange(request=request, status=status, body=body)
+        return server()(request)
+
+    found = try_check(check, serve)
+    assert found.verdict is Verdict.PASSED, found.found
+    assert "0 of" not in found.found
+
+
+def test_what_fits_is_judged_where_a_limit_was_found() -> None:
+    @chat_alone
+    def serve(request: Request) -> Exchange:
+        if tokens_of(text_of(request)) > 4096:
+            body = json.dumps({"error": {"message": LIMIT_WORDS[0]}})
+            return Exchange(request=request, status=400, body=body)
+        return server(forgets(3000))(request)
+
+    assert try_check("long_prompts", serve).symptom == "long_prompt_forgets"
+
+
+def inside(text: str) -> bool:
+    fact = FACT.search(text)
+    return fact is not None and 300 < fact.start() < len(text) - 300
+
+
+@pytest.mark.parametrize(
+    ("say", "verdict"),
+    [
+        (clever, Verdict.PASSED),
+        (weak(clever), Verdict.PASSED),
+        (forgets(600, knows=lambda text: not inside(text)), Verdict.FAILED),
+        (weak(forgets(600, knows=lambda text: not inside(text))), Verdict.FAILED),
+        # It forgets in short texts too, or the ends of long ones as well.
+        (weak(forgets(100, knows=lambda text: not inside(text))), Verdict.SKIPPED),
+        (weak(forgets(600)), Verdict.PASSED),
+        # What a weak model loses only in a very long text is its own.
+        (weak(forgets(1500, knows=lambda text: not inside(text))), Verdict.PASSED),
+        (forgets(1500, knows=lambda text: not inside(text)), Verdict.FAILED),
+    ],
+)
+def test_facts_inside_long_prompts(say: Say, verdict: Verdict) -> None:
+    found = try_check("long_prompts_inside", server(say), subject_of(context_tokens=8192))
+    assert found.verdict is verdict, found.found
+    assert found.symptom == ("long_prompt_forgets" if verdict is Verdict.FAILED else "")
+
+
 def test_a_slow_server_is_not_asked_for_the_longest() -> None:
     serve = server(seconds=lambda text: len(text.split()) / 10)
     found = try_check("long_prompts", serve, subject_of(context_tokens=CONTEXT))
@@ -348,6 +413,88 @@ def test_answers_of_others_are_noticed() -> None:
     assert found.symptom == "answers_swapped"
 
 
+def in_crowd(say: Say, check: str, **fields: Any) -> Judgement:
+    """Lead a check through its plan where ``say`` is what a crowd is told, one at a time not."""
+    plan_and_judge, exchanges = CHECK_BY_ID[check], list[Exchange]()
+    subject = subject_of(**fields)
+    while batch := plan_and_judge.plan(subject, tuple(exchanges)):
+        serve = server(say) if len(batch) > 1 else server()
+        exchanges += map(serve, batch)
+    return judge_check(plan_and_judge, subject, exchanges)
+
+
+def reversed_words(text: str, request: Request) -> str:
+    return " ".join(reversed(repeat(text, request).split()))
+
+
+def repeat(text: str, request: Request) -> str:
+    return text.partition("Repeat exactly this: ")[2] or clever(text)
+
+
+def test_pieces_in_another_order_are_noticed() -> None:
+    def say(text: str, request: Request) -> str:
+        return reversed_words(text, request) if is_crowd else repeat(text, request)
+
+    check, exchanges, is_crowd = CHECK_BY_ID["parallel_order"], list[Exchange](), False
+    while batch := check.plan(subject_of(), tuple(exchanges)):
+        is_crowd = len(batch) > 1
+        exchanges += map(server(say), batch)
+    found = judge_check(check, subject_of(), exchanges)
+    assert (found.verdict, found.symptom) == (Verdict.FAILED, "parallel_wrong")
+
+
+def test_a_model_that_repeats_nothing_tells_nothing_of_the_order() -> None:
+    assert try_check("parallel_order", server(repeat)).verdict is Verdict.PASSED
+    assert try_check("parallel_order", server()).verdict is Verdict.SKIPPED
+
+
+@pytest.mark.parametrize(
+    ("say", "symptom"),
+    [
+        (clever, ""),
+        (forgets(2200), "parallel_wrong"),
+        (forgets(1200, knows=stands_late), "parallel_wrong"),
+        (lambda text, _: "!!!!!!!!" if len(text) > 9000 else clever(text), "parallel_nonsense"),
+        (lambda text, _: clever(text) if len(text) < 9000 else "", "parallel_wrong"),
+    ],
+)
+def test_long_prompts_at_once(say: Say, symptom: str) -> None:
+    found = in_crowd(say, "long_parallel", context_tokens=16384)
+    assert found.symptom == symptom, found.found
+    assert found.verdict is (Verdict.FAILED if symptom else Verdict.PASSED)
+
+
+def test_a_weak_model_may_know_no_long_prompt() -> None:
+    found = try_check("long_parallel", server(forgets(1000)), subject_of(context_tokens=16384))
+    assert found.verdict is Verdict.SKIPPED
+
+
+@pytest.mark.parametrize(
+    ("fields", "longest"),
+    [
+        ({"context_tokens": 16384, "kv_tokens": 8192}, 2500),
+        ({"context_tokens": 1024}, 1024),
+        ({"context_tokens": 1 << 20}, 60_000),
+    ],
+)
+def test_long_prompts_at_once_are_bounded(fields: dict[str, Any], longest: int) -> None:
+    asked: list[int] = []
+
+    @chat_alone
+    def serve(request: Request) -> Exchange:
+        asked.append(tokens_of(text_of(request)))
+        return server(seconds=lambda text: len(text.split()) / 3000)(request)
+
+    found = try_check("long_parallel", serve, subject_of(**fields))
+    assert found.verdict is Verdict.PASSED, found.found
+    assert max(asked) <= longest
+
+
+def test_a_server_for_one_at_a_time_is_asked_for_no_crowd() -> None:
+    found = try_check("long_parallel", server(), subject_of(parallel_requests=1))
+    assert found.verdict is Verdict.SKIPPED
+
+
 # --- caches and guesses ---
 
 
@@ -367,16 +514,36 @@ def test_one_flip_of_a_small_model_in_the_cache_is_no_alarm() -> None:
 def test_the_host_cache_says_what_it_sent() -> None:
     subject = promised(Feature.HOST_CACHE, context_tokens=2048, kv_tokens=6000)
     found = try_check("host_cache_answers", server(cached_tokens=0), subject)
-    assert found.verdict is Verdict.PASSED
+    assert found.verdict is Verdict.SKIPPED
     assert "nothing came from a cache" in found.found
     found = try_check("host_cache_answers", server(cached_tokens=70), subject)
+    assert found.verdict is Verdict.PASSED
     assert "280 tokens came from a cache" in found.found
 
 
 def test_a_huge_cache_is_not_filled_where_nobody_promises_another_behind_it() -> None:
     found = try_check("host_cache_answers", server(), subject_of(kv_tokens=1 << 20))
-    assert found.verdict is Verdict.PASSED
+    assert found.verdict is Verdict.SKIPPED
     assert "do not fill the device's cache" in found.found
+
+
+@pytest.mark.parametrize("check", ["cache_answers", "host_cache_answers"])
+def test_a_model_that_knows_no_code_word_tells_nothing_of_a_cache(check: str) -> None:
+    subject = promised(Feature.HOST_CACHE, context_tokens=2048, kv_tokens=6000)
+    found = try_check(check, server(lambda *_: "A noun.", cached_tokens=70), subject)
+    assert found.verdict is Verdict.SKIPPED
+    assert "the model knows no code word" in found.found
+
+
+@pytest.mark.parametrize("cached_tokens", [0, None])
+def test_answers_that_came_from_no_cache_prove_nothing(cached_tokens: int | None) -> None:
+    found = try_check("cache_answers", server(cached_tokens=cached_tokens))
+    assert found.verdict is Verdict.SKIPPED
+
+
+def test_a_promised_cache_that_counts_nothing_is_held_to_its_answers() -> None:
+    found = try_check("cache_answers", server(), promised(Feature.PREFIX_CACHE))
+    assert found.verdict is Verdict.PASSED
 
 
 OFF = Acceptance(off={"draft": False}, length=("x:length",))
@@ -479,6 +646,7 @@ def test_a_promised_picture_must_not_be_refused() -> None:
 CHECKS = (
     *("known_answers", "long_prompts", "parallel_answers", "cache_answers", "images_seen"),
     *("host_cache_answers", "speculation_agrees", "speculation_helps", "soak_canary"),
+    *("long_prompts_inside", "long_parallel", "parallel_order"),
 )
 ODD = st.sampled_from(
     [None, "", "4", "!!!!!!!!", "\ud83d", -1, 9**400, 1e308, [], {}, ["a"], {"content": 3}, True]

@@ -180,23 +180,6 @@ def test_the_load_is_mixed_and_the_same_for_a_number() -> None:
     assert all(request.is_new for request in made)
 
 
-def test_verify_soaks_after_the_checks() -> None:
-    recorder = Recorder()
-    verification = verify(
-        DirectEndpoint(Core(Script())),
-        name="x",
-        subject=SUBJECT,
-        clock=Hourglass(),
-        reporter=recorder,
-        selection=Selection(only=["chat_answer"]),
-        soak_seconds=20,
-        soak_parallel=2,
-    )
-    assert [result.check for result in verification.results] == ["chat_answer", "soak"]
-    assert len(verification.history) == 10
-    assert verification.has_passed
-
-
 def test_the_level_soak_is_offered() -> None:
     assert "soak_canary" in [check.id for check in select_checks(SOAK)]
 

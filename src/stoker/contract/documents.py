@@ -5,6 +5,7 @@ One fact to a document, since small models mix several up on correct servers. Pu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +15,7 @@ from stoker.contract.interview import Style, hear
 from stoker.contract.judgement import Judgement
 from stoker.contract.procedure import Steps, ask_each
 from stoker.contract.questions import Fact, Question, make_facts
+from stoker.contract.reply import find_message
 from stoker.model.contract import Exchange, Subject
 
 
@@ -39,10 +41,18 @@ _FIXED_TOKENS = 100.0
 #: A count of fewer or more tokens to a word is none that can be reckoned with.
 _LEAST_PER_WORD, _MOST_PER_WORD = 0.5, 8.0
 
+#: How a refusal names what fits: the first number behind the word, in the same sentence.
+_LIMIT = re.compile(r"context[^\d.]{0,60}(\d{2,9})(?!\d)", re.IGNORECASE)
+
 
 def write_document(fact: Fact, *, seed: int, word_count: int, place: Place) -> Question:
     """A text of about ``word_count`` words that tells the fact at a place, and the question."""
-    before = round(word_count * _SHARES[place])
+    return write_at(fact, seed=seed, word_count=word_count, share=_SHARES[place])
+
+
+def write_at(fact: Fact, *, seed: int, word_count: int, share: float) -> Question:
+    """The same with the fact behind this part of the filler, 0 to 1."""
+    before = round(word_count * share)
     parts = [_INTRODUCTION, fact.sentence, ""]
     if before:
         parts[0] += f" {write_filler(seed, before)}"
@@ -116,3 +126,14 @@ def _scale(counts: Sequence[int | None], words: Sequence[int], *, seed: int) -> 
 
 def _make_fresh_seed(exchanges: Sequence[Exchange]) -> int:
     return make_seed(*[part for each in exchanges for part in (each.body, each.seconds)])
+
+
+def is_refused(exchange: Exchange) -> bool:
+    """Whether a server answered readably that it does not take a prompt."""
+    return not exchange.error and exchange.status in (400, 413, 422)
+
+
+def read_room(refusal: Exchange, sent_tokens: int) -> int:
+    """What may fit where ``sent_tokens`` do not: as the refusal says, else half of them."""
+    limits = [int(each) for each in _LIMIT.findall(find_message(refusal.body))]
+    return next((each for each in limits if each < sent_tokens), sent_tokens // 2)

@@ -38,7 +38,7 @@ _BUSY_WORDS = ("busy", "capacity", "limit", "overload", "queue", "retry", "too m
 
 #: Flaws of an answer that are no nonsense: a small model may have nothing to say, and the role is
 #: the matter of another check.
-_HARMLESS = ("no_text", "wrong_role")
+_HARMLESS = ("no_text", "empty_answer", "wrong_role")
 
 #: No prompt has more tokens, whatever a server says.
 _MOST_TOKENS = 1 << 30

@@ -65,6 +65,11 @@ class Canary:
         is_wrong = self.is_known and find_flips([self.baseline], [heard])
         return "canary_wrong" if is_wrong else ""
 
+    def describe(self, heard: Heard) -> str:
+        """What was heard in place of what, in half a sentence."""
+        flaw = heard.fault or heard.nonsense
+        return f"{flaw.found if flaw else heard.quoted} in place of {self.baseline.quoted}"
+
 
 def find_canary(subject: Subject) -> Steps[Canary]:
     """Choose the question while the server is quiet. ``subject``: with its context, if known."""

@@ -1,6 +1,6 @@
 """Load for a given time, and one question that is asked over and over meanwhile.
 
-Called by :mod:`stoker.contract.run`. Keeps the history of the question: when it was asked, how
+Commands call it behind the checks. Keeps the history of the question: when it was asked, how
 soon it was answered, and whether rightly. Must end what it started, whatever happens.
 """
 
@@ -189,8 +189,6 @@ def _ask(watch: _Watch, load: _Load, clock: Clock, *, parallel: int) -> CanaryAn
     symptom = canary.find_change(heard)
     # An answer that was right again needs no evidence any more.
     watch.exchanges = (*watch.exchanges, exchange)[-2:]
-    flaw = heard.fault or heard.nonsense
-    wrong = f"{flaw.found if flaw else heard.quoted} in place of {canary.baseline.quoted}"
     verdict = Verdict.FAILED if symptom else Verdict.PASSED
     answer = CanaryAnswer(
         at_seconds=clock.now_seconds(),
@@ -198,7 +196,7 @@ def _ask(watch: _Watch, load: _Load, clock: Clock, *, parallel: int) -> CanaryAn
         first_seconds=exchange.first_seconds,
         seconds=exchange.seconds,
         parallel=parallel,
-        found=wrong if symptom else heard.quoted,
+        found=canary.describe(heard) if symptom else heard.quoted,
     )
     watch.note(answer)
     return answer

@@ -25,7 +25,7 @@ from stoker.contract.interview import (
 from stoker.contract.judgement import Judgement, failed, passed, skipped
 from stoker.contract.procedure import Steps, ask_one, judge_of, plan_of
 from stoker.contract.questions import Fact, Question, holds_word
-from stoker.model.contract import Subject
+from stoker.model.contract import Feature, Subject
 from stoker.ports import Check
 
 _EXPECTED = "the same facts from the cache as without it"
@@ -86,10 +86,10 @@ def _try_cache(subject: Subject) -> Steps[Judgement]:
         rounds.append(done)
         if done.is_known and not any(each.flips for each in rounds):
             break
-    return _judge_rounds(rounds)
+    return _judge_rounds(rounds, is_promised=subject.promises(Feature.PREFIX_CACHE))
 
 
-def _judge_rounds(rounds: Sequence[_Round]) -> Judgement:
+def _judge_rounds(rounds: Sequence[_Round], *, is_promised: bool) -> Judgement:
     flips = [each.flips[0] for each in rounds if each.flips]
     if len(flips) >= _LEAST_FLIPS:
         found = f"in {len(flips)} of {len(rounds)} trials another answer: {flips[0]}"
@@ -97,7 +97,15 @@ def _judge_rounds(rounds: Sequence[_Round]) -> Judgement:
     counts = [each.cached_tokens for each in rounds if each.cached_tokens is not None]
     told = f"{max(counts)} tokens from the cache" if counts else "no word on what was cached"
     if not any(each.is_known for each in rounds):
-        return passed(_EXPECTED, f"words that are words; the model knows no code word; {told}")
+        return skipped(_EXPECTED, f"the model knows no code word, so nothing can be told; {told}")
+    if counts and not max(counts):
+        return skipped(_EXPECTED, "nothing came from a cache, by the server's own counts")
+    if not counts and not is_promised:
+        return skipped(
+            _EXPECTED,
+            "the same facts when asked again; whether a cache gave them is "
+            "not known, since the server does not count what it had",
+        )
     note = "; one fact went wrong once, as with small models" if flips else ""
     return passed(_EXPECTED, f"the same facts fresh and warm; {told}{note}")
 

@@ -197,10 +197,18 @@ def _find_flaw(cold: Sequence[Heard], again: Sequence[Heard]) -> Judgement | Non
 
 
 def _sum_up(trial: _Trial, cold: Sequence[Heard], push: _Push, again: Sequence[Heard]) -> Judgement:
+    """Passed only where facts could have been lost: known ones, behind an eviction."""
+    described = _describe(trial, push, again)
     known = sum(each.is_right for each in cold)
+    if not known:
+        return skipped(_EXPECTED, f"the model knows no code word; {described}")
     right = sum(before.is_right and now.is_right for before, now in zip(cold, again, strict=True))
-    found = f"{right} of {known} facts right again" if known else "words that are words"
-    return passed(_EXPECTED, f"{found}; {_describe(trial, push, again)}")
+    found = f"{right} of {known} facts right again; {described}"
+    counts = [each.cached_tokens for each in again if each.cached_tokens is not None]
+    is_full = trial.subject.kv_tokens is not None and push.tokens >= trial.subject.kv_tokens
+    # A count says that something came from a cache; only a full one makes it the host's.
+    is_seen = is_full and (not counts or sum(counts) > 0)
+    return passed(_EXPECTED, found) if is_seen else skipped(_EXPECTED, found)
 
 
 def _describe(trial: _Trial, push: _Push, again: Sequence[Heard]) -> str:

@@ -12,7 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stoker.contract.documents import Place, Scale, measure_scale, write_document
+from stoker.contract.documents import (
+    Place,
+    Scale,
+    is_refused,
+    measure_scale,
+    read_room,
+    write_document,
+)
 from stoker.contract.filler import make_seed
 from stoker.contract.interview import (
     Heard,
@@ -22,7 +29,6 @@ from stoker.contract.interview import (
     find_strength,
     find_style,
     hear,
-    is_too_long,
 )
 from stoker.contract.judgement import Judgement, failed, passed, skipped
 from stoker.contract.procedure import Steps, ask_one, judge_of, plan_of
@@ -90,6 +96,15 @@ class _Step:
         return max((each.exchange.seconds for each in self.heard.values()), default=0.0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Climb:
+    """What was tried, and what ended it before the longest: a refusal, or what was found."""
+
+    done: tuple[_Step, ...] = ()
+    refused: _Step | None = None
+    judgement: Judgement | None = None
+
+
 def _try_lengths(subject: Subject) -> Steps[Judgement]:
     subject = yield from find_context(subject)
     context = subject.context_tokens
@@ -101,26 +116,48 @@ def _try_lengths(subject: Subject) -> Steps[Judgement]:
         return scale
     is_strong = yield from find_strength(subject, style)
     trial = _Trial(subject=subject, style=style, scale=scale, is_strong=is_strong)
+    if context is None:
+        return (yield from _search(trial))
+    climb = yield from _climb(trial, _list_lengths(context, style))
+    if climb.refused and climb.refused.judgement:
+        return _judge_refusal(climb.refused.judgement, climb.refused.tokens, context)
+    return climb.judgement or _sum_up(trial, climb.done)
+
+
+def _search(trial: _Trial) -> Steps[Judgement]:
+    """Where nobody says what fits: go down until a prompt is taken, and judge what is."""
+    room = _UNKNOWN_CONTEXT_TOKENS
+    while room >= _LEAST_CONTEXT_TOKENS + trial.style.max_tokens:
+        climb = yield from _climb(trial, _list_lengths(room, trial.style))
+        if climb.refused is None or climb.done:
+            tokens = climb.refused.tokens if climb.refused else 0
+            note = f"; {tokens} tokens are refused" if tokens else ""
+            return climb.judgement or _sum_up(trial, climb.done, note)
+        refusal = next(each for each in climb.refused.heard.values() if is_refused(each.exchange))
+        room = read_room(refusal.exchange, climb.refused.tokens)
+    return skipped(_EXPECTED, f"prompts of more than {room} tokens are refused")
+
+
+def _climb(trial: _Trial, lengths: Sequence[int]) -> Steps[_Climb]:
+    """One length after the other, until one is refused or says enough by itself."""
     done: list[_Step] = []
-    lengths = _list_lengths(context, style)
     for tokens in lengths:
         if done and _predict_seconds(done[-1], tokens) > _MOST_SECONDS:
-            return _sum_up(trial, done, f"; {tokens} tokens would take more than 5 minutes")
+            note = f"; {tokens} tokens would take more than 5 minutes"
+            return _Climb(judgement=_sum_up(trial, done, note))
         places = _ALL_PLACES if tokens == lengths[-1] else _ALL_PLACES[:2]
         step = yield from _try_length(trial, tokens, places)
-        if context is None and done and _is_refused(step):
-            return _sum_up(trial, done, f"; {tokens} tokens are refused")
-        if step.judgement and _is_refused(step):
-            return _judge_refusal(step.judgement, tokens, context)
+        if any(is_refused(each.exchange) for each in step.heard.values()):
+            return _Climb(done=tuple(done), refused=step)
         if step.judgement:
-            return step.judgement
+            return _Climb(judgement=step.judgement)
         done.append(step)
-    return _sum_up(trial, done)
+    return _Climb(done=tuple(done))
 
 
-def _list_lengths(context: int | None, style: Style) -> list[int]:
+def _list_lengths(context: int, style: Style) -> list[int]:
     """Prompts to try, in tokens, from short to long."""
-    room = min(context or _UNKNOWN_CONTEXT_TOKENS, _MOST_CONTEXT_TOKENS) - style.max_tokens
+    room = min(context, _MOST_CONTEXT_TOKENS) - style.max_tokens
     longest = int(room * (1 - _SPARE_SHARE)) - _SPARE_TOKENS
     lengths = [longest, longest // _HALF]
     while lengths[-1] // _STEP >= _LEAST_STEP_TOKENS:
@@ -132,15 +169,11 @@ def _predict_seconds(step: _Step, tokens: int) -> float:
     return step.seconds * float((tokens / max(1, step.tokens)) ** _GROWTH)
 
 
-def _is_refused(step: _Step) -> bool:
-    return any(is_too_long(each.exchange) for each in step.heard.values())
-
-
-def _judge_refusal(refusal: Judgement, tokens: int, context: int | None) -> Judgement:
-    room = f"{context} tokens fit" if context else "little is known of what fits"
+def _judge_refusal(refusal: Judgement, tokens: int, context: int) -> Judgement:
     return failed(
         "prompts of all lengths that fit",
-        f"a prompt of about {tokens} tokens is refused, where {room}: {refusal.found}",
+        f"a prompt of about {tokens} tokens is refused, where {context} tokens fit: "
+        f"{refusal.found}",
         "long_prompt_refused",
         prompt_tokens=tokens,
         context_tokens=context,

@@ -58,14 +58,8 @@ def _watch(subject: Subject, canary: Canary, count: int) -> Steps[Judgement | No
         if not symptom:
             return None
     return failed(
-        _EXPECTED, f"after {count} requests {describe(canary, heard)}, twice", symptom, after=count
+        _EXPECTED, f"after {count} requests {canary.describe(heard)}, twice", symptom, after=count
     )
-
-
-def describe(canary: Canary, heard: Heard) -> str:
-    """What was heard in place of what, in half a sentence."""
-    flaw = heard.fault or heard.nonsense
-    return f"{flaw.found if flaw else heard.quoted} in place of {canary.baseline.quoted}"
 
 
 def _judge_lost(lost: Sequence[Heard], count: int) -> Judgement:

@@ -14,7 +14,9 @@ from stoker.fake_engine.values import Generated, Response, json_response
 
 _FULL = "full"
 _LONG_TOKENS = 1500
-_CROWD = 8
+_CROWD, _LONG_CROWD = 8, 4
+_LONG_CHARACTERS, _END_CHARACTERS = 2500, 600
+_LONG_COPY_WORDS = 6
 _WARM_TOKENS = 200
 _MANY_REQUESTS = 40
 
@@ -73,6 +75,10 @@ def _is_crowded(moment: Moment) -> bool:
     return moment.parallel >= _CROWD
 
 
+def _is_long_crowd(moment: Moment) -> bool:
+    return moment.prompt_tokens > _LONG_TOKENS and moment.parallel >= _LONG_CROWD
+
+
 def _is_warm(moment: Moment) -> bool:
     return moment.cached_tokens > _WARM_TOKENS
 
@@ -106,6 +112,16 @@ def _forget_beginning(generated: Generated, moment: Moment) -> Generated:
     return say_within_limit(generated, "I do not know.", moment)
 
 
+def _keep_ends(generated: Generated, moment: Moment) -> Generated:
+    """Of a long prompt the first and the last part reach the model, and the count says nothing."""
+    text = _asked_text(moment)
+    fact = _FACT.search(text)
+    is_inside = fact and _END_CHARACTERS < fact.start() < len(text) - _END_CHARACTERS
+    if not is_inside or len(text) <= _LONG_CHARACTERS or not _is_chat(moment):
+        return generated
+    return say_within_limit(generated, "I do not know.", moment)
+
+
 # --- a crowd ---
 
 
@@ -121,6 +137,16 @@ def _swap(generated: Generated, moment: Moment) -> Generated:
     if not _is_chat(moment) or not _is_crowded(moment) or not before:
         return generated
     return say_within_limit(generated, before, moment)
+
+
+def _change_places(generated: Generated, moment: Moment) -> Generated:
+    """Two pieces of a longer answer change places."""
+    words = generated.text.split(" ")
+    is_long = len(words) > _LONG_COPY_WORDS
+    if not _is_chat(moment) or not _is_crowded(moment) or not is_long:
+        return generated
+    words[2], words[4] = words[4], words[2]
+    return say_within_limit(generated, " ".join(words), moment)
 
 
 def _note_nan(generated: Generated, moment: Moment) -> Generated:
@@ -223,6 +249,7 @@ def _crowd(name: str, title: str, answer: Answer) -> Fault:
     return replace(_fault(name, title, "parallel_answers", answer), delay_seconds=_linger)
 
 
+_LONG_PARALLEL = frozenset({"long_parallel"})
 _HOST = frozenset({"host_cache_answers"})
 _AGREES = frozenset({"speculation_agrees"})
 _HELPS = frozenset({"speculation_helps"})
@@ -261,6 +288,32 @@ FAULTS = (
         "the beginning of a long prompt does not reach the model",
         "long_prompts",
         _forget_beginning,
+    ),
+    _fault(
+        "inside_lost",
+        "only the ends of a long prompt reach the model",
+        "long_prompts_inside",
+        _keep_ends,
+    ),
+    replace(
+        _crowd(
+            "garbage_in_long_crowd",
+            "four long prompts at the same time get one character over and over",
+            _saying(_GARBAGE, _is_long_crowd),
+        ),
+        killed_by=_LONG_PARALLEL,
+    ),
+    replace(
+        _crowd(
+            "wrong_in_long_crowd",
+            "four long prompts at the same time get wrong answers",
+            _wrong(_is_long_crowd),
+        ),
+        killed_by=_LONG_PARALLEL,
+    ),
+    replace(
+        _crowd("order_in_crowd", "pieces of an answer change places in a crowd", _change_places),
+        killed_by=frozenset({"parallel_order"}),
     ),
     _crowd(
         "garbage_in_crowd",
