@@ -86,6 +86,15 @@ def test_marks_that_nobody_takes_out_are_the_owners_wish() -> None:
     assert answered(said, subject=without).verdict is Verdict.PASSED
 
 
+def test_a_question_before_each_answer_is_noticed() -> None:
+    def echo(request: Request, number: int) -> Exchange:
+        return reply(request, Said(content=f"user\n{last_text(request)}\n4"))
+
+    assert try_check("chat_answer", echo).symptom == "question_echoed"
+    once = (Said(content="What is 2+2? It is 4."), Said(content="An apple."))
+    assert answered(*once).verdict is Verdict.PASSED
+
+
 def test_thoughts_may_speak_of_marks() -> None:
     said = Said(content="It is 4.", reasoning="The answer ends in <|im_end|>.")
     assert answered(said).verdict is Verdict.PASSED

@@ -246,6 +246,11 @@ def test_reasoning_alone_is_an_answer_and_is_told() -> None:
     assert "reasoning" in judgement.found
 
 
+def test_reasoning_alone_that_stops_is_no_answer() -> None:
+    judgement = chat("", reasoning="Two and two are four.", finish_reason="stop")
+    assert judgement.symptom == "empty_answer"
+
+
 def test_garbage_in_reasoning_is_noticed() -> None:
     assert chat("4", reasoning="!!!!!!!!").verdict is Verdict.FAILED
 

@@ -201,6 +201,11 @@ def _find_text_flaw(field: str, value: Plain, *, was_cut: bool) -> Judgement | N
 
 
 def _find_silence(answer: Answer) -> Judgement | None:
+    # Only the limit may end an answer before its content; clients show no thoughts.
+    is_empty = answer.finish_reason == "stop" and not has_text(answer.content)
+    if is_empty and has_text(answer.reasoning):
+        found = f"finish_reason stop, no content, and all text as reasoning: {quote(answer.text)}"
+        return failed("an answer in content", found, "empty_answer")
     if answer.text.strip("\ufffd"):
         return None
     found = f"no text, and finish_reason {answer.finish_reason}"

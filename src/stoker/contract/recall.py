@@ -22,6 +22,7 @@ from stoker.contract.chat import (
     user,
 )
 from stoker.contract.judgement import Judgement, failed, passed, quote, skipped
+from stoker.contract.left_marks import find_mark_flaw
 from stoker.contract.procedure import Steps, ask_each, ask_one
 from stoker.contract.questions import Fact, holds_word, make_facts
 from stoker.model.contract import Exchange, Subject
@@ -93,7 +94,7 @@ def try_recall(subject: Subject, place: Place, *, has_grown: bool) -> Steps[Judg
     control_count, answers = 0, []
     for fact in make_facts(_SEED, _ROUNDS):
         exchange = yield from _ask(subject, place.tell(fact.sentence, ask_for(fact)))
-        flaw = find_form_flaw(exchange)
+        flaw = find_form_flaw(exchange) or find_mark_flaw(subject, read_choice(exchange))
         if flaw:
             return flaw
         if holds_word(all_text(read_choice(exchange)), fact.word):

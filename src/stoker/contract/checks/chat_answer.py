@@ -7,10 +7,9 @@ words are not judged, a small model may say anything.
 
 from __future__ import annotations
 
-import re
-
 from stoker.contract.chat import chat, find_form_flaw, read_choice
 from stoker.contract.completion import (
+    QUESTION,
     Answer,
     ask,
     describe_answer,
@@ -18,31 +17,29 @@ from stoker.contract.completion import (
     read_answer,
 )
 from stoker.contract.judgement import Judgement, failed, passed, quote
-from stoker.contract.markers import Kind, find_markers
+from stoker.contract.left_marks import find_mark_flaw
 from stoker.contract.nonsense import Loop, find_loop
 from stoker.contract.procedure import Steps, ask_one, judge_of, plan_of
 from stoker.contract.reply import parse_json
-from stoker.model.contract import Feature, Offer, Subject
+from stoker.model.contract import Subject
 from stoker.ports import Check
 
-#: Another question, asked only of a model that answers the first one with a loop.
+#: Another question, asked only of a model that answers the first one with a loop or an echo.
 _OTHER_QUESTION = "Name a fruit and say in a sentence what it tastes like."
 _OTHER_MAX_TOKENS = 96
+
+#: No model repeats all of these by itself.
+_ECHO_QUESTIONS = (
+    _OTHER_QUESTION,
+    "Which of these is an animal: a lamp, an otter, or a spoon? Answer in one word.",
+)
+
+#: Who speaks, as a template writes it before the question.
+_ROLES = ("user", "human")
 
 #: A piece so often in a row is looked into; so many words alike are no answer.
 _SUSPICIOUS_COUNT = 4
 _LEAST_WORDS = 24
-
-#: Marks of chat templates, from the tokenizers of Qwen, Llama, Gemma, Mistral, Phi, DeepSeek and
-#: gpt-oss. No prose holds them; they show where an engine did not see the end of a turn.
-_TURN_MARK = re.compile(
-    r"<\|(im_start|im_end|im_sep|eot_id|eom_id|start_header_id|end_header_id|endoftext|end_of_text"
-    r"|begin_of_text|return|channel|message|assistant|user|system|end|eot|start)\|>"
-    r"|<(start|end)_of_turn>|\[/?INST\]|<\uff5c(User|Assistant|end\u2581of\u2581sentence)\uff5c>"
-)
-
-#: Which feature takes marks of this kind out of an answer.
-_TAKEN_OUT_BY = {Kind.TOOLS: Feature.TOOLS, Kind.REASONING: Feature.REASONING}
 
 _EXPECTED = "a readable answer to a chat question"
 
@@ -53,30 +50,12 @@ def _procedure(subject: Subject) -> Steps[Judgement]:
     if flaw:
         return flaw
     answer = read_answer(parse_json(exchange.body))
-    flaw = _find_mark_flaw(subject, answer) or (yield from _look_into_loop(subject, answer))
+    flaw = (
+        find_mark_flaw(subject, answer)
+        or (yield from _look_into_loop(subject, answer))
+        or (yield from _look_into_echo(subject, answer))
+    )
     return flaw or passed(_EXPECTED, describe_answer(answer))
-
-
-def _find_mark_flaw(subject: Subject, answer: Answer) -> Judgement | None:
-    content = answer.content if isinstance(answer.content, str) else ""
-    for marker in find_markers(content):
-        # Who runs without a parser has chosen so; what is left is then as it should be.
-        if subject.offered(_TAKEN_OUT_BY[marker.kind]).offer is Offer.ABSENT:
-            continue
-        found = f"{quote(marker.text)}, a mark of {marker.kind}, for a parser to take out"
-        return failed(
-            "words alone in content",
-            found,
-            f"{marker.kind}_marks_in_content",
-            marker=marker.text,
-            family=marker.family,
-            parsers=list(marker.parsers),
-        )
-    turn = _TURN_MARK.search(content)
-    if turn is None:
-        return None
-    found = f"the mark {quote(turn[0])} of a chat template: {quote(content)}"
-    return failed("words alone in content", found, "turn_marks_in_content", marker=turn[0])
 
 
 def _look_into_loop(subject: Subject, answer: Answer) -> Steps[Judgement | None]:
@@ -94,6 +73,26 @@ def _look_into_loop(subject: Subject, answer: Answer) -> Steps[Judgement | None]
         return None
     found = f"the same words over and over to two different questions: {quote(second.unit)}"
     return failed("an answer to the question", found, "repetition", unit=second.unit[:80])
+
+
+def _look_into_echo(subject: Subject, answer: Answer) -> Steps[Judgement | None]:
+    """Whether each answer begins with its own question, which a small model may do once."""
+    if not _begins_with(answer, QUESTION):
+        return None
+    for question in _ECHO_QUESTIONS:
+        exchange = yield from ask_one(chat(subject, question, max_tokens=_OTHER_MAX_TOKENS))
+        if find_form_flaw(exchange) or not _begins_with(read_choice(exchange), question):
+            return None
+    found = f"each answer begins with its question: {quote(answer.text)}"
+    return failed("an answer without the question", found, "question_echoed")
+
+
+def _begins_with(answer: Answer, question: str) -> bool:
+    """Of the content alone: thoughts begin so, too."""
+    text = " ".join(answer.content.split()).lower() if isinstance(answer.content, str) else ""
+    for role in _ROLES:
+        text = text.removeprefix(role).lstrip(": ")
+    return text.startswith(question.lower())
 
 
 def _find_endless_loop(answer: Answer) -> Loop | None:

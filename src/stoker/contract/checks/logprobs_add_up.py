@@ -25,11 +25,15 @@ from stoker.contract.completion import QUESTION, has_text
 from stoker.contract.judgement import Judgement, failed, passed, quote, skipped
 from stoker.contract.procedure import Steps, ask_each, judge_of, plan_of
 from stoker.contract.reply import describe_status
-from stoker.model.contract import Exchange, Subject
+from stoker.model.contract import Exchange, Subject, Verdict
 from stoker.model.facts import Plain, read_path
 from stoker.ports import Check
 
 Entry = dict[str, Any]
+
+#: Whether tokens stand in their order shows in an answer of several; asked where one was shorter.
+_LONGER_QUESTION = "Count from 1 to 5."
+_LEAST_TOKENS = 4
 
 _MAX_TOKENS = 48
 _TOP = 3
@@ -44,10 +48,19 @@ _EXPECTED = "a logarithm of a probability for each token of the answer, beside t
 
 
 def _procedure(subject: Subject) -> Steps[Judgement]:
+    judgement, count = yield from _try_question(subject, QUESTION)
+    if judgement.verdict is not Verdict.PASSED or count >= _LEAST_TOKENS:
+        return judgement
+    longer, _ = yield from _try_question(subject, _LONGER_QUESTION)
+    return judgement if longer.verdict is Verdict.SKIPPED else longer
+
+
+def _try_question(subject: Subject, question: str) -> Steps[tuple[Judgement, int]]:
+    """The judgement, and of how many tokens."""
     requests = [
         chat(
             subject,
-            QUESTION,
+            question,
             max_tokens=_MAX_TOKENS,
             stream=stream,
             logprobs=True,
@@ -57,6 +70,10 @@ def _procedure(subject: Subject) -> Steps[Judgement]:
         for stream in (False, True)
     ]
     plain, streamed = yield from ask_each(requests)
+    return _judge_pair(subject, plain, streamed), len(_read(plain))
+
+
+def _judge_pair(subject: Subject, plain: Exchange, streamed: Exchange) -> Judgement:
     if is_declined(plain) and is_declined(streamed):
         return skipped(_EXPECTED, f"not offered: {describe_status(plain)}")
     flaws = [find_form_flaw(plain), find_form_flaw(streamed)]
@@ -90,6 +107,7 @@ def _find_flaw(form: str, exchange: Exchange) -> Judgement | None:
         )
         or _find_count_flaw(form, exchange, len(entries))
         or _find_text_flaw(form, exchange, [entry["token"] for entry in entries])
+        or _find_bytes_flaw(form, exchange, entries)
     )
 
 
@@ -181,6 +199,21 @@ def _find_text_flaw(form: str, exchange: Exchange, tokens: Sequence[str]) -> Jud
         return None
     found = f"{quote(''.join(tokens))} in the {form} reply for {quote(content)}"
     return failed("tokens that join to the answer", found, "logprobs_of_another_text", form=form)
+
+
+def _find_bytes_flaw(form: str, exchange: Exchange, entries: Sequence[Entry]) -> Judgement | None:
+    """The bytes make the answer, where each token has some; a cut character is not judged."""
+    content = read_choice(exchange).content
+    wanted = _squeeze(content if isinstance(content, str) else "")
+    try:
+        joined = b"".join(bytes(entry["bytes"]) for entry in entries if entry["bytes"] is not None)
+        text = joined.decode("utf-8")
+    except (KeyError, TypeError, ValueError):
+        return None
+    if not text or "\ufffd" in f"{text}{wanted}" or wanted in _squeeze(text):
+        return None
+    found = f"bytes of {quote(text)} in the {form} reply for {quote(content)}"
+    return failed("bytes that are the answer", found, "logprobs_of_another_text", form=form)
 
 
 def _squeeze(text: str) -> str:

@@ -32,6 +32,10 @@ from stoker.ports import Check
 _EXPECTED = f"a stream of whole chunks that join to an answer and end in one {DONE}"
 
 
+#: Seconds since 1970 in the year 5138; milliseconds of today are beyond it.
+_LATEST_SECONDS = 100_000_000_000
+
+
 def _requests(subject: Subject) -> Sequence[Request]:
     return (ask(subject.published_name), ask(subject.published_name, stream=True))
 
@@ -45,6 +49,8 @@ def _judge(subject: Subject, exchanges: Sequence[Exchange]) -> Judgement:
         or _find_ending_flaw(streamed)
         or _find_chunk_flaw(chunks)
         or _find_opening_flaw(chunks)
+        or _find_identity_flaw(chunks)
+        or _find_late_text(chunks)
         or find_answer_flaw(answer)
         or _find_difference(plain, answer)
         or passed(_EXPECTED, f"{len(chunks)} chunks that join to {describe_answer(answer)}")
@@ -73,6 +79,31 @@ def _find_chunk_flaw(chunks: Sequence[Plain | Unknown]) -> Judgement | None:
         if flaw:
             return failed(flaw.expected, f"in event {number} {flaw.found}", flaw.symptom)
     return None
+
+
+def _find_identity_flaw(chunks: Sequence[Plain]) -> Judgement | None:
+    """All chunks are of one answer, made at one time, which is told in seconds."""
+    ids = list(dict.fromkeys(chunk["id"] for chunk in chunks))
+    if len(ids) > 1:
+        found = f"{len(ids)} of them, among them {quote(ids[0])} and {quote(ids[1])}"
+        return failed("the same id in all chunks", found, "stream_id_changes", count=len(ids))
+    for chunk in chunks:
+        created = read_path(chunk, "created")
+        if isinstance(created, (int, float)) and not 0 <= created <= _LATEST_SECONDS:
+            found = f"created: {quote(created)}"
+            return failed("a time in seconds as created", found, "wrong_created")
+    return None
+
+
+def _find_late_text(chunks: Sequence[Plain]) -> Judgement | None:
+    """The chunk that ends the answer may hold its last words, and none may come after it."""
+    parts = [join_answer([chunk]) for chunk in chunks]
+    end = next((place for place, part in enumerate(parts) if part.finish_reason), len(parts))
+    late = next((part.text for part in parts[end + 1 :] if part.text), "")
+    if not late:
+        return None
+    found = f"{quote(late)} after finish_reason {quote(parts[end].finish_reason)}"
+    return failed("no words after the end of the answer", found, "text_after_end")
 
 
 def _find_opening_flaw(chunks: Sequence[Plain]) -> Judgement | None:

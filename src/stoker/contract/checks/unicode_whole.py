@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from stoker.contract.chat import assistant, chat, find_form_flaw, no_thoughts, read_choice, user
 from stoker.contract.judgement import Judgement, failed, passed, quote, skipped
+from stoker.contract.left_marks import find_mark_flaw
 from stoker.contract.nonsense import has_broken_characters
 from stoker.contract.procedure import Steps, ask_each, judge_of, plan_of
 from stoker.model.contract import Exchange, Request, Subject
@@ -81,7 +82,10 @@ def _ask_pair(subject: Subject, text: str, number: int) -> Steps[_Pair | Judgeme
     exchanges = yield from ask_each(requests)
     for exchange in exchanges:
         flaw = (
-            find_form_flaw(exchange) or _find_surrogate(exchange) or _find_mojibake(text, exchange)
+            find_form_flaw(exchange)
+            or _find_surrogate(exchange)
+            or _find_mojibake(text, exchange)
+            or find_mark_flaw(subject, read_choice(exchange))
         )
         if flaw:
             return flaw

@@ -68,6 +68,10 @@ def _find_count_flaw(where: str, usage: Usage | None) -> Judgement | None:
     prompt, completion, total = counts
     if prompt + completion != total:
         return failed(_EXPECTED, f"in {where} {_describe(usage)}", "usage_does_not_add_up")
+    cached = read_path(usage, "prompt_tokens_details.cached_tokens")
+    if isinstance(cached, (int, float)) and not 0 <= cached <= prompt:
+        found = f"in {where} {quote(cached)} of {prompt} tokens of the prompt from the cache"
+        return failed(_EXPECTED, found, "usage_does_not_add_up", cached_tokens=cached)
     if not 1 <= completion <= MAX_TOKENS:
         expected = f"1 to {MAX_TOKENS} completion tokens, as asked for"
         found = f"{completion} in {where}"

@@ -138,7 +138,62 @@ def _end_in(mark: str) -> Answer:
     return answer
 
 
+def _only_think(generated: Generated, moment: Moment) -> Generated:
+    """The parser takes every answer for thoughts."""
+    if generated.finish_reason != "stop" or generated.calls:
+        return generated
+    thoughts = (*generated.reasoning, *generated.content)
+    return replace(generated, reasoning=thoughts, content=(), logprobs=None)
+
+
+def _echo(generated: Generated, moment: Moment) -> Generated:
+    turns = turns_of(moment)
+    if not turns:
+        return generated
+    return say_within_limit(generated, f"{turns[-1].get('content')}\n{generated.text}", moment)
+
+
+def _mark_second_turn(generated: Generated, moment: Moment) -> Generated:
+    if not any(turn.get("role") == "assistant" for turn in turns_of(moment)):
+        return generated
+    return say(generated, f"<think>\nHm.\n</think>\n{generated.text}")
+
+
+def _scramble(generated: Generated, moment: Moment) -> Generated:
+    """The words of every sampled answer in another order."""
+    words = generated.text.split()
+    if not moment.question.get("temperature") or len(words) < 2:
+        return generated
+    return say(generated, " ".join(reversed(words)))
+
+
 _SAID = (
+    Fault(
+        name="content_always_empty",
+        title="all that is said comes as thoughts, and the content is empty",
+        killed_by=frozenset({"chat_answer", "stream_ends_done"}),
+        answer=_only_think,
+    ),
+    Fault(
+        name="user_echo",
+        title="every answer begins with the question",
+        killed_by=frozenset({"chat_answer"}),
+        answer=_echo,
+    ),
+    Fault(
+        name="second_turn_marks",
+        title="from the second turn on marks of thoughts stand in the answer",
+        killed_by=frozenset({"multi_turn", "unicode_whole"}),
+        level=_FULL,
+        answer=_mark_second_turn,
+    ),
+    Fault(
+        name="hot_salad",
+        title="with temperature the words of an answer lose their order",
+        killed_by=frozenset({"sampled_answers"}),
+        level=_FULL,
+        answer=_scramble,
+    ),
     Fault(
         name="one_word_for_ever",
         title="one word over and over, whatever is asked",

@@ -47,6 +47,10 @@ def _another(entry: Data) -> Data:
     return {**entry, "token": "something"}
 
 
+def _other_bytes(entry: Data) -> Data:
+    return {**entry, "bytes": list(b"other ")}
+
+
 def _no_logprobs_in_stream(chunks: list[Data], moment: Moment) -> list[Data]:
     return [change_choices(chunk, lambda choice: {**choice, "logprobs": None}) for chunk in chunks]
 
@@ -67,6 +71,12 @@ _LOGPROBS = (
         _on_entries(lambda entries: entries[::2]),
     ),
     _logprob_fault("logprobs_strange", "tokens of another text", _each_entry(_another)),
+    _logprob_fault("logprobs_other_bytes", "bytes of another text", _each_entry(_other_bytes)),
+    _logprob_fault(
+        "logprobs_rotated",
+        "each token has the numbers of its neighbour",
+        _on_entries(lambda entries: [*entries[1:], *entries[:1]]),
+    ),
     Fault(
         name="logprobs_not_streamed",
         title="a stream has no probabilities",

@@ -150,7 +150,44 @@ def _count_no_prompt(usage: dict[str, Any], chunks: Sequence[Data]) -> dict[str,
     return {**usage, "prompt_tokens": 0, "total_tokens": usage["completion_tokens"]}
 
 
+def _number_ids(chunks: list[Data], moment: Moment) -> list[Data]:
+    return [{**chunk, "id": f"{chunk.get('id')}-{place}"} for place, chunk in enumerate(chunks)]
+
+
+def _in_milliseconds(chunks: list[Data], moment: Moment) -> list[Data]:
+    return [{**chunk, "created": 1_760_000_000_000} for chunk in chunks]
+
+
+def _end_early(chunks: list[Data], moment: Moment) -> list[Data]:
+    places = find_speaking(chunks)
+    if len(places) < 2:
+        return chunks
+    first = change_choices(chunks[places[0]], lambda choice: {**choice, "finish_reason": "stop"})
+    return [*chunks[: places[0]], first, *chunks[places[0] + 1 :]]
+
+
+def _quick_fault(name: str, title: str, chunks: Chunks) -> Fault:
+    return Fault(name=name, title=title, killed_by=frozenset({"stream_ends_done"}), chunks=chunks)
+
+
+def _count_too_many_cached(data: Data, moment: Moment) -> Data:
+    usage = data.get("usage")
+    if not isinstance(usage, dict) or "prompt_tokens" not in usage:
+        return data
+    details = {"cached_tokens": usage["prompt_tokens"] + 1}
+    return {**data, "usage": {**usage, "prompt_tokens_details": details}}
+
+
 _STREAMS = (
+    _quick_fault("stream_ids_differ", "each chunk has an id of its own", _number_ids),
+    _quick_fault("stream_in_milliseconds", "times are no seconds", _in_milliseconds),
+    _quick_fault("stream_ends_early", "words come after the end of the answer", _end_early),
+    Fault(
+        name="too_many_cached",
+        title="more tokens came from the cache than the prompt has",
+        killed_by=frozenset({"usage_adds_up"}),
+        reply=_count_too_many_cached,
+    ),
     _stream_fault(
         "stream_breaks_emoji",
         "a stream sends emoji in two broken halves",
