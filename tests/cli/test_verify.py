@@ -106,6 +106,35 @@ def test_another_file_is_never_written_over(env: dict[str, str], tmp_path: Path)
     assert server.asked == []
 
 
+def test_a_file_that_could_not_be_written_does_not_end_with_0(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    path = folder / "result.xml"
+    server = EngineServer()
+    server.asked = Removing(folder)
+    with server:
+        done = run(env, url(server), *ONLY, "--junit", str(path))
+    assert done.returncode == 7, done.stderr
+    assert f"{path} could not be written" in done.stdout
+    assert "verified: 2 of 2 promises kept" in done.stdout
+    assert not folder.exists()
+
+
+class Removing(list[Asked]):
+    """Takes a folder away with the first question."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def append(self, asked: Asked) -> None:
+        super().append(asked)
+        if self._folder.exists():
+            self._folder.rmdir()
+
+
 class FallingSilent(list[Asked]):
     """Makes a server mute with its second question."""
 
@@ -143,6 +172,7 @@ def test_ctrl_c_tells_what_was_found_so_far(env: dict[str, str], as_json: bool) 
     else:
         assert "ok   chat_answer" in stdout
         assert "interrupted: 1 of 2 checks" in stdout
+        assert stdout.splitlines()[-1] == "interrupted: 1 of 1 promises kept"
 
 
 @pytest.mark.parametrize(

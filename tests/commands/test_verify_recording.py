@@ -16,14 +16,17 @@ from stoker.commands.recording import (
     redact_text,
     write_recording,
 )
+from stoker.commands.trial import redact_results
 from stoker.commands.verify import Wish, replay, verify_target
 from stoker.errors import UsageError
 from stoker.fake_engine.server import EngineServer
-from stoker.model.contract import Exchange, RecordedCheck, Recording, Request, Verdict
+from stoker.model.contract import Exchange, RecordedCheck, Recording, Request, Verdict, Verification
 from stoker.model.document import parse_document, render_document
 from tests.laws.worlds import Machine
 
 PATH = "/root/recording.json"
+SECRET = "s3cr3t-value-0123456789"
+SECRET_NOTE = f"found Bearer {SECRET}"
 ONLY = ("chat_answer", "key_required", "stream_ends_done")
 
 
@@ -110,6 +113,50 @@ def test_a_check_that_asks_other_questions_today_is_not_judged() -> None:
     assert "other questions" in result.found
 
 
+def test_a_check_that_was_cut_has_not_passed() -> None:
+    recording = record(Machine())
+    first = recording.checks[0]
+    for kept in (first.exchanges[:-1], ()):
+        cut = replace(recording, checks=(replace(first, exchanges=kept), *recording.checks[1:]))
+        again = judge_recording(cut)
+        result = next(each for each in again.results if each.check == first.check)
+        assert (result.verdict, result.symptom) == (Verdict.ERROR, "recording_cut")
+        assert not again.has_passed
+
+
+def test_a_whole_trial_is_judged_again_check_by_check() -> None:
+    machine = Machine()
+    with EngineServer() as server:
+        wish = Wish(target=f"http://127.0.0.1:{server.port}", record=PATH)
+        first = verify_target(machine.world(), wish).verification
+    again = judge_recording(read_recording(machine.host, PATH))
+    assert [(each.check, each.verdict) for each in again.results] == [
+        (each.check, each.verdict) for each in first.results
+    ]
+
+
+def test_a_check_that_was_not_reached_is_skipped_again() -> None:
+    recording = record(Machine())
+    first = replace(recording.checks[0], exchanges=(), verdict=Verdict.SKIPPED)
+    again = judge_recording(replace(recording, checks=(first, *recording.checks[1:])))
+    result = next(each for each in again.results if each.check == first.check)
+    assert (result.verdict, result.found) == (Verdict.SKIPPED, "it was not reached")
+
+
+def test_results_show_no_secret() -> None:
+    machine = Machine()
+    result = replace(
+        judge_recording(record(machine)).results[0],
+        expected=f"Bearer {SECRET}",
+        found=f"Bearer {SECRET}",
+        details={"message": [f"Bearer {SECRET}"]},
+    )
+    verification = Verification(
+        name="a", url="http://127.0.0.1:9", level="quick", results=(result,), notes=(SECRET_NOTE,)
+    )
+    assert SECRET not in repr(redact_results(verification))
+
+
 def test_what_would_be_too_large_is_left_out_and_named() -> None:
     recorder = Recorder(limit_bytes=100)
     request = Request(method="GET", path="/")
@@ -121,8 +168,6 @@ def test_what_would_be_too_large_is_left_out_and_named() -> None:
 
 
 # --- secrets ---
-
-SECRET = "s3cr3t-value-0123456789"
 
 
 @pytest.mark.parametrize(

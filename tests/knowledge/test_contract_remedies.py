@@ -139,6 +139,23 @@ def test_what_is_written_outweighs_a_name_that_says_something_else() -> None:
     assert first.value == "mistral"
 
 
+def test_a_lost_call_is_no_matter_of_a_switch_that_is_on() -> None:
+    found = find_remedies(broken("tool_call_lost", family="mistral"), engine="vllm")
+    assert found
+    assert all(each.key != "engine.settings.enable-auto-tool-choice" for each in found)
+
+
+@pytest.mark.parametrize("engine", ["sglang", "vllm"])
+@pytest.mark.parametrize("symptom", ["required_ignored", "named_ignored"])
+def test_a_forced_call_waits_for_thoughts_that_never_end(symptom: str, engine: str) -> None:
+    found = find_remedies(broken(symptom, family="mistral"), engine=engine)
+    assert any("leave --reasoning-parser out" in each.text for each in found)
+
+
+def test_what_we_conclude_ourselves_says_so() -> None:
+    assert [row.text for row in rows() if row.source.where == "docs/contract.md"] == []
+
+
 def test_an_unknown_engine_gets_words_alone() -> None:
     (only,) = find_remedies(broken("tool_markers_in_content", family="mistral"))
     assert not only.key

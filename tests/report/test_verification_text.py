@@ -76,6 +76,19 @@ def test_skipped_promises_are_counted_apart() -> None:
 
 
 @pytest.mark.parametrize(
+    ("results", "line"),
+    [
+        ((result(Verdict.PASSED),), "interrupted: 1 of 1 promises kept"),
+        ((result(Verdict.PASSED), BROKEN), "NOT verified, interrupted: 1 of 2 promises kept"),
+        ((), "interrupted: 0 of 0 promises kept"),
+    ],
+)
+def test_what_was_cut_short_is_not_verified(results: tuple[CheckResult, ...], line: str) -> None:
+    text = render_verification(verification(*results, cut_short="interrupted"))
+    assert text.splitlines()[-1] == line
+
+
+@pytest.mark.parametrize(
     ("key", "value", "data"),
     [
         ("serve.context_tokens", 2048, {"serve": {"context_tokens": 2048}}),

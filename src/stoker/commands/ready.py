@@ -15,6 +15,7 @@ from stoker.commands.assemble import require_current
 from stoker.commands.guarding import find_key, is_verified_by, read_guard
 from stoker.commands.remedies import with_remedies
 from stoker.commands.subject import promised_subject
+from stoker.commands.trial import redact_results
 from stoker.commands.world import World
 from stoker.contract.run import Selection, verify
 from stoker.contract.selection import QUICK, discover_checks
@@ -115,7 +116,26 @@ def find_unsettled(result: Verification) -> tuple[str, ...]:
 
 def _with_results(result: Verification, again: Sequence[CheckResult]) -> Verification:
     newer = {each.check: each for each in again}
-    return replace(result, results=tuple(newer.get(each.check, each) for each in result.results))
+    return replace(
+        result,
+        results=tuple(newer.get(each.check, each) for each in result.results),
+        notes=(
+            *result.notes,
+            *(
+                _describe_settling(each, newer[each.check])
+                for each in result.results
+                if each.check in newer
+            ),
+        ),
+    )
+
+
+def _describe_settling(first: CheckResult, second: CheckResult) -> str:
+    """What the first try found: whoever asked then had to wait, whatever the second one says."""
+    return (
+        f"{first.check} {first.verdict} at first: expected {first.expected}; found {first.found}; "
+        f"tried again, it {second.verdict}: found {second.found}"
+    )
 
 
 def keep_result(
@@ -123,7 +143,8 @@ def keep_result(
 ) -> Verification:
     """The result, tied to the process that answered, and kept in the state folder.
 
-    Raises SupervisorError where another process answers by now.
+    What has the looks of a secret is taken out first. Raises SupervisorError where another
+    process answers by now.
     """
     after = world.supervisor.state(generation.name)
     if after.process != state.process:
@@ -132,7 +153,7 @@ def keep_result(
             f"see `stoker logs {generation.name}`",
         )
     result = replace(
-        result,
+        redact_results(result),
         process=state.process,
         digest=state.digest,
         at_seconds=world.clock.now_seconds(),

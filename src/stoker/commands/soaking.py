@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 
 from stoker.commands.recording import redact
-from stoker.commands.trial import Tried, with_note
+from stoker.commands.trial import INTERRUPTED, Tried, with_note
 from stoker.commands.world import World
 from stoker.contract.soak import soak
 from stoker.errors import UsageError
@@ -44,7 +44,7 @@ def add_soak(
 
     ``parallel``: as many requests at once as the server answers where it is None.
     """
-    if tried.was_interrupted:
+    if tried.was_interrupted or tried.verification.cut_short:
         return tried
     at_once = parallel or min(tried.subject.parallel_requests or DEFAULT_PARALLEL, MOST_PARALLEL)
     try:
@@ -57,13 +57,21 @@ def add_soak(
             parallel=at_once,
         )
     except KeyboardInterrupt:
-        return replace(with_note(tried, "interrupted before the soak began"), was_interrupted=True)
+        tried = with_note(tried, "interrupted before the soak began")
+        told = replace(tried.verification, cut_short=INTERRUPTED)
+        return replace(tried, verification=told, was_interrupted=True)
     found = tried.verification
+    was_interrupted = _INTERRUPTED in result.found
     result = replace(result, exchanges=tuple(map(redact, result.exchanges)))
     return replace(
         tried,
-        verification=replace(found, results=(*found.results, result), history=history),
-        was_interrupted=_INTERRUPTED in result.found,
+        verification=replace(
+            found,
+            results=(*found.results, result),
+            history=history,
+            cut_short=INTERRUPTED if was_interrupted else "",
+        ),
+        was_interrupted=was_interrupted,
     )
 
 

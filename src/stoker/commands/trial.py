@@ -10,23 +10,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from stoker.commands.recording import Recorder, redact, redact_text
+from stoker.commands.recording import NOT_WHOLE, Recorder, redact, redact_details, redact_text
 from stoker.commands.remedies import with_remedies
 from stoker.commands.world import World
 from stoker.contract.run import Selection, verify
 from stoker.contract.selection import QUICK, SOAK, select_checks
 from stoker.endpoints.limited import LimitedEndpoint
 from stoker.endpoints.patient import PatientEndpoint
-from stoker.errors import HostError
+from stoker.errors import StokerError
 from stoker.model.contract import (
     CONTRACT_TIMEOUT_SECONDS,
     CheckResult,
     Recording,
     Subject,
+    Verdict,
     Verification,
 )
 from stoker.model.event import Event, EventKind
 from stoker.ports import Check, Endpoint, Reporter
+
+#: Why not all was tried, as the last line of a result says it.
+INTERRUPTED = "interrupted"
+_ENDED_EARLY = "ended early"
 
 #: How long all requests of a trial together may take, where nothing else is said.
 QUICK_SECONDS = float(CONTRACT_TIMEOUT_SECONDS)
@@ -37,12 +42,16 @@ _SOAK_CHECK_SECONDS = 900.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """A trial, whole or interrupted, and all that its checks saw."""
+    """A trial, whole or interrupted, and all that its checks saw.
+
+    ``unwritten``: the files that were asked for and could not be written.
+    """
 
     verification: Verification
     subject: Subject
     recorder: Recorder
     was_interrupted: bool = False
+    unwritten: tuple[str, ...] = ()
 
     @property
     def recording(self) -> Recording:
@@ -55,6 +64,7 @@ class Tried:
             name=verification.name,
             url=verification.url,
             level=verification.level,
+            cut_short=verification.cut_short or (NOT_WHOLE if self.recorder.left_out else ""),
         )
 
 
@@ -65,11 +75,18 @@ class Limits:
     world: World
     seconds: float
     patient: PatientEndpoint | None = field(default=None, init=False)
+    limited: LimitedEndpoint | None = field(default=None, init=False)
 
     def wrap(self, endpoint: Endpoint) -> Endpoint:
         """The endpoint within the limits."""
         self.patient = PatientEndpoint(endpoint, self.world.clock, self._tell)
-        return LimitedEndpoint(self.patient, self.world.clock, self.seconds)
+        self.limited = LimitedEndpoint(self.patient, self.world.clock, self.seconds)
+        return self.limited
+
+    @property
+    def given_up(self) -> str:
+        """Why the server is asked nothing more, in a sentence; empty where it is."""
+        return self.limited.given_up if self.limited else ""
 
     def describe_waits(self) -> tuple[str, ...]:
         """What the server's own limits cost, in a sentence; none where they cost nothing."""
@@ -125,15 +142,23 @@ def try_subject(
     subject: Subject,
     selection: Selection,
     notes: Iterable[str] = (),
+    limits: Limits | None = None,
 ) -> Tried:
     """Try the selected checks and attach what would mend the broken ones.
 
-    An interruption (KeyboardInterrupt) ends the trial; what was found so far is answered.
+    An interruption (KeyboardInterrupt) ends the trial, and so does a server that the limits have
+    given up; what was found so far is answered.
     """
     checks = select_checks(selection.level, selection.only, selection.require)
     reporter = CountingReporter(world.reporter, checks)
     recorder, results = Recorder(), list[CheckResult]()
     was_interrupted = False
+
+    def tell(result: CheckResult) -> None:
+        results.append(result)
+        if limits and limits.given_up and len(results) < len(checks):
+            raise _GivenUp
+
     reporter.begin()
     try:
         found = verify(
@@ -144,18 +169,22 @@ def try_subject(
             reporter=reporter,
             selection=selection,
             keep=recorder.keep,
-            tell=results.append,
+            tell=tell,
         )
-    except KeyboardInterrupt:
-        was_interrupted = True
+    except (KeyboardInterrupt, _GivenUp) as ending:
+        was_interrupted = isinstance(ending, KeyboardInterrupt)
+        cut_short = INTERRUPTED if was_interrupted else _ENDED_EARLY
+        untried = () if was_interrupted else map(_untried, checks[len(results) :])
+        why = f": {limits.given_up}" if limits and not was_interrupted else ""
         found = Verification(
             name=name,
             url=endpoint.url,
             level=selection.level,
-            results=tuple(results),
+            results=(*results, *untried),
             at_seconds=world.clock.now_seconds(),
             engine=subject.manners.engine,
-            notes=(f"interrupted: {len(results)} of {len(checks)} checks were tried",),
+            notes=(f"{cut_short}: {len(results)} of {len(checks)} checks were tried{why}",),
+            cut_short=cut_short,
         )
     found = replace(found, notes=(*found.notes, *notes))
     return Tried(
@@ -166,6 +195,20 @@ def try_subject(
     )
 
 
+class _GivenUp(Exception):
+    """The server broke a bound so often that the trial ends between two checks."""
+
+
+def _untried(check: Check) -> CheckResult:
+    return CheckResult(
+        check=check.id,
+        title=check.title,
+        verdict=Verdict.SKIPPED,
+        expected="a server that keeps the bounds of a reply",
+        found="the trial was ended early",
+    )
+
+
 def redact_results(verification: Verification) -> Verification:
     """The verification without what has the looks of a secret."""
     return replace(
@@ -173,21 +216,25 @@ def redact_results(verification: Verification) -> Verification:
         results=tuple(
             replace(
                 result,
+                expected=redact_text(result.expected),
                 found=redact_text(result.found),
+                details=redact_details(result.details),
                 exchanges=tuple(map(redact, result.exchanges)),
             )
             for result in verification.results
         ),
         answer=redact_text(verification.answer),
+        notes=tuple(map(redact_text, verification.notes)),
     )
+
+
+def with_unwritten(tried: Tried, path: str, error: StokerError) -> Tried:
+    """The same trial, of which a file could not be written: it counts, but does not end with 0."""
+    told = with_note(tried, f"{path} could not be written: {error.summary}")
+    return replace(told, unwritten=(*tried.unwritten, path))
 
 
 def with_note(tried: Tried, *notes: str) -> Tried:
     """The same trial with more to tell."""
     found = tried.verification
     return replace(tried, verification=replace(found, notes=(*found.notes, *notes)))
-
-
-def describe_write_error(path: str, error: HostError) -> str:
-    """Why a result could not be written, as a note: the trial itself counts all the same."""
-    return f"{path} could not be written: {error.summary}"

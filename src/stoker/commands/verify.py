@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from stoker.commands.addresses_of import Access, check_ca_file, parse_url, read_key
 from stoker.commands.assemble import require_current
 from stoker.commands.discovery import find_server
+from stoker.commands.folders import absolute_path
 from stoker.commands.openai_client import with_clients
+from stoker.commands.output_file import OutputKind, check_output, write_output
 from stoker.commands.ready import connect, keep_result, read_own_key
 from stoker.commands.recording import (
     Recorder,
@@ -32,10 +34,10 @@ from stoker.commands.trial import (
     Limits,
     Tried,
     bound_seconds,
-    describe_write_error,
     redact_results,
     try_subject,
     with_note,
+    with_unwritten,
 )
 from stoker.commands.world import World
 from stoker.contract.run import Selection
@@ -45,6 +47,7 @@ from stoker.model.contract import Feature, Request, Subject
 from stoker.model.generation import Generation
 from stoker.model.launch import ServicePhase, ServiceState
 from stoker.ports import Endpoint
+from stoker.report.junit import render_junit
 from stoker.state.documents import choose_deployment
 
 
@@ -65,11 +68,25 @@ class Wish:
     ca_file: str = ""
     published_name: str = ""
     record: str = ""
+    junit: str = ""
 
     @property
     def soak_seconds(self) -> float:
         """How long its soak takes."""
         return DEFAULT_SECONDS if self.seconds is None else self.seconds
+
+
+#: What `--junit` writes.
+JUNIT = OutputKind(title="JUnit file", mark='<testsuites name="stoker verify"', mode=0o644)
+
+
+def write_junit(world: World, tried: Tried, path: str) -> Tried:
+    """Write the result for build servers; the same trial, which tells where that failed."""
+    try:
+        write_output(world.host, path, render_junit(tried.verification), JUNIT)
+    except (HostError, UsageError) as error:
+        return with_unwritten(tried, path, error)
+    return tried
 
 
 def list_promises() -> list[dict[str, object]]:
@@ -95,6 +112,10 @@ def verify_target(world: World, wish: Wish) -> Tried:
     if wish.seconds is not None and wish.level != SOAK:
         raise UsageError("--for says how long a soak takes", f"write --level {SOAK}")
     replaces = bool(wish.record) and check_target(world.host, wish.record)
+    if wish.junit:
+        check_output(world.host, wish.junit, JUNIT)
+    if wish.junit and wish.record and absolute_path(wish.junit) == absolute_path(wish.record):
+        raise UsageError("--junit and --record name the same file", "name two")
     if wish.target is not None and "://" in wish.target:
         tried = _verify_url(world, wish, wish.target)
     else:
@@ -104,8 +125,11 @@ def verify_target(world: World, wish: Wish) -> Tried:
     return _record(world, tried, wish.record, replaces=replaces)
 
 
-def replay(world: World, path: str, *, only: Sequence[str] = ()) -> Tried:
-    """What today's checks say of a trial that was recorded. Raises UsageError."""
+def replay(world: World, path: str, *, only: Sequence[str] = (), junit: str = "") -> Tried:
+    """What today's checks say of a trial that was recorded. Raises UsageError, also where the file
+    ``junit`` cannot be written."""
+    if junit:
+        check_output(world.host, junit, JUNIT)
     recording = read_recording(world.host, path)
     found = with_remedies(judge_recording(recording, only), recording.subject)
     return Tried(verification=redact_results(found), subject=recording.subject, recorder=Recorder())
@@ -142,6 +166,7 @@ def _verify_url(world: World, wish: Wish, url: str) -> Tried:
         subject=subject,
         selection=Selection(level=wish.level, only=tuple(wish.only)),
         notes=found.notes,
+        limits=limits,
     )
     tried = _soak(world, found.endpoint, tried, wish)
     return with_note(tried, *limits.describe_waits())
@@ -196,6 +221,7 @@ def _verify_name(world: World, wish: Wish) -> Tried:
             require=contract.get("require") if wish.level == QUICK else None,
         ),
         notes=notes,
+        limits=limits,
     )
     tried = _soak(world, endpoint, tried, wish)
     tried = with_note(tried, *limits.describe_waits())
@@ -243,8 +269,8 @@ def _ask_subject(endpoint: Endpoint, generation: Generation) -> tuple[Subject, t
 def _record(world: World, tried: Tried, path: str, *, replaces: bool) -> Tried:
     try:
         write_recording(world.host, path, tried.recording)
-    except HostError as error:
-        return with_note(tried, describe_write_error(path, error))
+    except (HostError, UsageError) as error:
+        return with_unwritten(tried, path, error)
     did = "replaced by" if replaces else "holds"
     notes = [f"{path} {did} the recording of this trial"]
     if tried.recorder.left_out:

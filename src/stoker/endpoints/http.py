@@ -7,6 +7,7 @@ module must never judge a reply, and must never let the key out.
 
 from __future__ import annotations
 
+import base64
 import codecs
 import ipaddress
 import json
@@ -28,6 +29,9 @@ REDACTED = "[redacted]"
 _WRONG_KEY = "sk-stoker-this-key-is-wrong"
 
 _NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
+
+#: Of a shorter key in base64 nothing is taken out: it may be a word.
+_FEWEST_BASE64 = 8
 
 #: The library quotes what it could not understand, however long that is.
 _ERROR_CHARACTERS = 300
@@ -60,6 +64,7 @@ class HttpEndpoint:
         self._port = _checked_port(port)
         self._authority = f"[{self._host}]:{port}" if ":" in self._host else f"{self._host}:{port}"
         self._api_key = _checked_key(api_key)
+        self._spellings = tuple(_spellings(self._api_key))
         self._scheme = scheme
         self._base_path = base_path.rstrip("/")
         self._ca_file = ca_file
@@ -104,10 +109,8 @@ class HttpEndpoint:
         }
         if request.body is not None or request.text is not None:
             headers["Content-Type"] = "application/json"
-        if request.key is Key.WRONG:
-            headers["Authorization"] = f"Bearer {_WRONG_KEY}"
-        elif self._api_key and request.key is Key.OWN:
-            headers["Authorization"] = f"Bearer {self._api_key}"
+        if shown := make_key(self._api_key, request.key):
+            headers["Authorization"] = f"Bearer {shown}"
         return headers
 
     def _describe(self, request: Request, received: Received, *, seconds: float) -> Exchange:
@@ -129,9 +132,23 @@ class HttpEndpoint:
         )
 
     def _redact(self, text: str) -> str:
-        for spelling in _spellings(self._api_key):
+        for spelling in self._spellings:
             text = text.replace(spelling, REDACTED)
         return text
+
+
+def make_key(own: str, key: Key) -> str:
+    """What is sent as the key, empty for none. What is made of the own key is a secret, too."""
+    if key is Key.OWN:
+        return own
+    if key is Key.NONE:
+        return ""
+    if own and key is Key.NEAR:
+        return f"{own}x"
+    # A key without letters has no other case.
+    if own and key is Key.OTHER_CASE and own.swapcase() != own:
+        return own.swapcase()
+    return _WRONG_KEY
 
 
 def _content(request: Request) -> bytes | None:
@@ -176,11 +193,29 @@ def _checked_key(key: str | None) -> str:
 
 
 def _spellings(key: str) -> Iterable[str]:
-    """The key as it may stand in a reply: as it is, and escaped in JSON (quotes, slashes)."""
+    """The key as it may stand in a reply: as it is, escaped in JSON (quotes, slashes), for a URL,
+    and in base64, also within a longer text. What was made of it is as secret.
+
+    The longest first, since one may stand in another.
+    """
     if not key:
         return ()
+    keys = (make_key(key, Key.NEAR), key, make_key(key, Key.OTHER_CASE))
+    return sorted({spelling for each in keys for spelling in _spell(each)}, key=len, reverse=True)
+
+
+def _spell(key: str) -> Iterable[str]:
     escaped = json.dumps(key)[1:-1]
-    return dict.fromkeys((key, escaped, escaped.replace("/", "\\/")))
+    yield from (key, escaped, escaped.replace("/", "\\/"), quote(key, safe=""), quote(key))
+    content = key.encode("ascii")
+    for encode in (base64.standard_b64encode, base64.urlsafe_b64encode):
+        alone = encode(content).decode("ascii")
+        found = [alone, alone.rstrip("=")]
+        for before in range(3):
+            # The letters that are the same whatever stands before and behind it.
+            padded = encode(b"\0" * before + content).decode("ascii")
+            found.append(padded[-(-before * 4 // 3) : (before + len(content)) * 4 // 3])
+        yield from (each for each in found if len(each) >= _FEWEST_BASE64)
 
 
 def _decode(received: Received) -> tuple[str, bool]:

@@ -8,6 +8,7 @@ must never retry, never read more than the limit and never raise for what a serv
 
 from __future__ import annotations
 
+import ast
 import re
 import ssl
 import time
@@ -18,6 +19,8 @@ from functools import cache
 import httpcore2
 
 from stoker.endpoints.deadline import DeadlineBackend, count_down
+from stoker.endpoints.limited import PACKED, TOO_LARGE
+from stoker.model.visible import visible
 
 LIMIT_BYTES = 8 << 20
 
@@ -30,6 +33,12 @@ NO_TLS = "does not speak TLS"
 
 #: The blank line that ends an event of a stream.
 _EVENT_END = re.compile(rb"\r?\n\r?\n")
+
+#: Of an end that may still come, so many bytes may be there.
+_END_BYTES = 3
+
+#: How the library quotes a line that it could not read.
+_ILLEGAL = re.compile(r"illegal (?P<what>[a-z ]+): bytearray\((?P<bytes>b(?P<q>['\"]).*(?P=q))\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +159,16 @@ def _describe(call: Call, failure: Exception) -> tuple[str, str]:
         return f"no connection to {place}: {_reason(causes)}", "refused"
     if any(isinstance(each, ConnectionResetError | BrokenPipeError) for each in causes):
         return f"the reply broke off: {place} reset the connection", "protocol"
-    return f"the reply broke off or was not HTTP: {failure}", "protocol"
+    return f"the reply broke off or was not HTTP: {_read_words(str(failure))}", "protocol"
+
+
+def _read_words(said: str) -> str:
+    """What the library says, without the types of its language."""
+    found = _ILLEGAL.fullmatch(said)
+    if found is None:
+        return said
+    line = ast.literal_eval(found["bytes"]).decode("latin-1")
+    return f"a {found['what']} that is none: {visible(line)}"
 
 
 def _place(call: Call) -> str:
@@ -190,15 +208,21 @@ def _collect(
     stop_after_events: int,
 ) -> str:
     """Fill ``collected``, which the caller keeps when this raises; answers what is wrong, if so."""
+    events = searched = 0
     for chunk in response.iter_stream():
         remaining_seconds()  # many small chunks of one read take time too
         if not collected.content:
             collected.first_at = time.monotonic()
         collected.content += chunk
         if len(collected.content) > LIMIT_BYTES:
-            return f"the reply is larger than {LIMIT_BYTES >> 20} MiB"
-        if stop_after_events and len(_EVENT_END.findall(collected.content)) >= stop_after_events:
-            break
+            return f"{TOO_LARGE} {LIMIT_BYTES >> 20} MiB"
+        if stop_after_events:
+            # Only what is new is searched: many small chunks would take the square of their time.
+            for end in _EVENT_END.finditer(collected.content, searched):
+                events, searched = events + 1, end.end()
+            if events >= stop_after_events:
+                break
+            searched = max(searched, len(collected.content) - _END_BYTES)
     return ""
 
 
@@ -213,4 +237,4 @@ def _find_packing(headers: Mapping[str, str]) -> str:
     packing = headers.get("content-encoding", "identity").strip().lower()
     if packing in ("", "identity"):
         return ""
-    return f"the reply is packed ({packing}) although only plain replies were asked for"
+    return f"{PACKED} ({packing}) although only plain replies were asked for"

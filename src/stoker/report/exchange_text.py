@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 
-from stoker.model.contract import Exchange, Request
+from stoker.model.contract import Exchange, Key, Request
 from stoker.model.visible import visible
 
 SHORT_CHARACTERS = 160
 LONG_CHARACTERS = 4000
+
+_KEYS = {
+    Key.NONE: "without a key",
+    Key.WRONG: "with a wrong key",
+    Key.NEAR: "with the key and one more character",
+    Key.OTHER_CASE: "with the key in letters of the other case",
+}
 
 
 def describe_request(request: Request, limit_characters: int = SHORT_CHARACTERS) -> str:
@@ -17,8 +24,8 @@ def describe_request(request: Request, limit_characters: int = SHORT_CHARACTERS)
         head = f"the client {request.client}: {request.path}"
     else:
         head = f"{request.method} {request.path}"
-    if request.key != "own":
-        head += f" ({'without a key' if request.key == 'none' else 'with a wrong key'})"
+    if request.key is not Key.OWN:
+        head += f" ({_KEYS[request.key]})"
     body = json.dumps(request.body, ensure_ascii=False) if request.body is not None else ""
     content = cut(body if request.text is None else request.text, limit_characters)
     return f"{head} {content}".rstrip()

@@ -40,6 +40,8 @@ def _verdict(verification: Verification) -> str:
     kept, skipped = counts[Verdict.PASSED], counts[Verdict.SKIPPED]
     broken = counts[Verdict.FAILED] + counts[Verdict.ERROR]
     verdict = "verified" if verification.has_passed else "NOT verified"
+    if verification.cut_short:
+        verdict = f"{'NOT verified, ' if broken else ''}{verification.cut_short}"
     tried = f"{kept} of {kept + broken} promises kept"
     return f"{verdict}: {tried}" + (f", {skipped} skipped" if skipped else "")
 
