@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 import pytest
 
+from stoker.endpoints.http import make_key
 from stoker.model.contract import Exchange, Feature, Key, Offer, Offered, Request, Verdict
 from tests.contract.hand_made import Serve, answer, listing, reply, subject_of, try_check
 
@@ -69,7 +70,7 @@ def test_a_door_that_an_engine_leaves_open_is_told_and_a_strangers_is_a_flaw() -
     assert try_check(CHECK, serve, subject_of("sglang")).symptom == "open_without_key"
 
 
-@pytest.mark.parametrize("key", [Key.NONE, Key.WRONG])
+@pytest.mark.parametrize("key", [Key.NONE, Key.WRONG, Key.NEAR, Key.OTHER_CASE])
 def test_any_key_is_no_key(key: Key) -> None:
     judgement = try_check(CHECK, guarded(open_keys=[key]))
     assert judgement.symptom == "open_without_key"
@@ -102,3 +103,58 @@ def test_the_own_key_must_open() -> None:
 def test_a_refusal_must_say_that_it_is_about_the_key() -> None:
     judgement = try_check(CHECK, guarded(status=500))
     assert judgement.symptom == "key_refusal_unclear"
+
+
+@pytest.mark.parametrize("key", [Key.NONE, Key.WRONG, Key.NEAR])
+def test_a_stream_is_guarded_as_well(key: Key) -> None:
+    def serve(request: Request) -> Exchange:
+        is_chat = request.path == "/v1/chat/completions"
+        return (
+            answer(request)
+            if is_chat and request.stream and request.key is key
+            else served(request)
+        )
+
+    served = guarded()
+    judgement = try_check(CHECK, serve)
+    assert judgement.details == {"path": "/v1/chat/completions", "key": key}
+    assert "as a stream" in judgement.found
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/completions", "/v1/responses", "/v1/messages", "/completion", "/generate"]
+)
+def test_so_are_the_streams_of_other_paths(path: str) -> None:
+    def serve(request: Request) -> Exchange:
+        is_open = request.path == path and request.stream
+        return answer(request) if is_open else served(request)
+
+    served = guarded()
+    assert try_check(CHECK, serve).details == {"path": path, "key": "none"}
+
+
+def test_a_stream_that_tells_an_error_answers_nobody() -> None:
+    def serve(request: Request) -> Exchange:
+        if request.stream and request.key is not Key.OWN:
+            told = '{"error": {"message": "Unauthorized"}}'
+            return Exchange(request=request, status=200, events=(told,))
+        return served(request)
+
+    served = guarded()
+    assert try_check(CHECK, serve).symptom == "key_refusal_unclear"
+
+
+OWN = "Sk-Own-0123456789"
+
+
+def test_what_is_made_of_the_key_is_no_key() -> None:
+    assert make_key(OWN, Key.OWN) == OWN
+    assert make_key(OWN, Key.NONE) == ""
+    assert make_key(OWN, Key.NEAR) == f"{OWN}x"
+    assert make_key(OWN, Key.OTHER_CASE) == "sK-oWN-0123456789"
+
+
+@pytest.mark.parametrize("own", ["", "0123456789"])
+def test_a_key_without_letters_has_no_other_case(own: str) -> None:
+    assert make_key(own, Key.OTHER_CASE) == make_key(own, Key.WRONG)
+    assert make_key("", Key.NEAR) == make_key(own, Key.WRONG)

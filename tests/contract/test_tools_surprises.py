@@ -198,3 +198,51 @@ def test_a_template_that_quotes_its_marks_is_no_leak() -> None:
     text = "Write a call within <tool_call></tool_call> tags."
     server = serve(say(content=text), finish_reason="length")
     assert try_check("tools_called", server, OPEN).verdict is Verdict.SKIPPED
+
+
+CAPS = (
+    "max_tokens must not exceed 60 on this server",
+    "max_completion_tokens is too large: 60 at most",
+    '[{"loc": ["body", "max_tokens"], "msg": "Input should be less than or equal to 60"}]',
+)
+THINKING = {
+    "reasoning_switch": {Feature.REASONING, Feature.THINKING_SWITCH},
+    "reasoning_not_empty": {Feature.REASONING},
+}
+
+
+def capped(served: Callable[[Request], Exchange], tokens: int, message: str) -> Any:
+    """A server that lets nobody ask for more tokens."""
+
+    def answer(request: Request) -> Exchange:
+        asked = int((request.body or {}).get("max_tokens", 0))
+        return refuse(message)(request) if asked > tokens else served(request)
+
+    return answer
+
+
+@pytest.mark.parametrize("message", CAPS)
+@pytest.mark.parametrize("check", [*TOOL_CHECKS, *THINKING])
+def test_a_bound_on_the_length_of_answers_is_kept_to(check: str, message: str) -> None:
+    """What is found is what the same server gives without a bound."""
+    tried = subject("sglang")
+    served = serve(say(content="It is warm.", reasoning_content="Let me see"))
+    free = try_check(check, served, tried)
+    bound = try_check(check, capped(served, 60, message), tried)
+    assert (bound.verdict, bound.symptom) == (free.verdict, free.symptom), bound
+
+
+@pytest.mark.parametrize("check", [*TOOL_CHECKS, *THINKING])
+def test_a_bound_that_leaves_no_room_is_told(check: str) -> None:
+    message = "max_tokens exceeds the limit of this server"
+    judgement = try_check(check, capped(serve(say(content="a")), 0, message), PROMISED)
+    assert judgement.verdict is Verdict.SKIPPED, judgement
+    assert message in judgement.found
+
+
+@pytest.mark.parametrize(
+    "message", ["tools: the limit is none. input: {'max_tokens': 256}", "no tools here"]
+)
+def test_another_refusal_is_no_bound(message: str) -> None:
+    judgement = try_check("tools_required", refuse(message), PROMISED)
+    assert judgement.symptom == "tools_refused"

@@ -94,13 +94,21 @@ def find_call_flaw(exchange: Exchange) -> Judgement | None:
         )
     if not answer.error or answer.was_cut:
         return _find_type_flaw(answer) if answer.result else None
-    found = f"{answer.error.get('type')}: {quote(answer.message)}"
+    found = _describe_error(answer)
     if _TIMEOUT in answer.kinds:
         return failed(expected, found, "timeout", call=answer.call)
     symptom = "client_cannot_read"
     if answer.status:
         symptom = _STATUS_SYMPTOMS.get(answer.status, "client_refused")
     return failed(expected, found, symptom, call=answer.call, error=answer.error.get("type"))
+
+
+def _describe_error(answer: ClientAnswer) -> str:
+    """What the library raised; where it says nothing, at which call."""
+    kind = answer.error.get("type")
+    if answer.message:
+        return f"{kind}: {quote(answer.message)}"
+    return f"{kind} without a message from the call {answer.call}"
 
 
 def _is_bad(flaw: Judgement) -> bool:

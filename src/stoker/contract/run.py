@@ -14,10 +14,8 @@ from stoker.contract.asking import Asker
 from stoker.contract.evidence import keep_evidence, read_text
 from stoker.contract.judgement import Judgement, skipped, unreached
 from stoker.contract.selection import QUICK, select_checks
-from stoker.contract.soak import soak
 from stoker.errors import DataError
 from stoker.model.contract import (
-    CanaryAnswer,
     CheckResult,
     Exchange,
     Offer,
@@ -32,9 +30,6 @@ from stoker.ports import Check, Clock, Endpoint, Reporter
 
 #: The check whose first reply is the sample answer of a verification.
 ANSWER_CHECK = "chat_answer"
-
-#: How many requests a soak keeps going at once, where nobody says.
-SOAK_PARALLEL = 8
 
 #: A plan that never ends is an error of the check, not of the server.
 _MOST_EXCHANGES = 1000
@@ -66,16 +61,14 @@ def verify(
     selection: Selection | None = None,
     keep: Keep | None = None,
     tell: Tell | None = None,
-    soak_seconds: float = 0.0,
-    soak_parallel: int = SOAK_PARALLEL,
 ) -> Verification:
     """Try the selected checks and report each as an event of the kind CHECK.
 
     ``name`` is the deployment's. Once no connection can be made the rest is skipped. The caller
     adds which process it was (``process``, ``digest``). ``keep`` gets all that each check saw,
-    ``tell`` each result as soon as it is there. With ``soak_seconds`` a load of ``soak_parallel``
-    requests at once follows for so long (:mod:`stoker.contract.soak`), whatever was selected.
-    Raises UsageError as :func:`select_checks` does, and nothing for what the server does.
+    ``tell`` each result as soon as it is there. A soak is behind this, and another's to add
+    (:mod:`stoker.contract.soak`). Raises UsageError as :func:`select_checks` does, and nothing for
+    what the server does.
     """
     selection = selection or Selection()
     selected = select_checks(selection.level, selection.only, selection.require)
@@ -95,18 +88,10 @@ def verify(
             answer = read_text(exchanges[0])
         result = _result(check, judgement, exchanges)
         results.append(replace(result, seconds=clock.monotonic_seconds() - started_at))
-        if keep and exchanges:
+        if keep:
             keep(_record(result, exchanges))
         (tell or _ignore)(results[-1])
         reporter.emit(_event(results[-1], fraction=len(results) / len(selected), clock=clock))
-    history: tuple[CanaryAnswer, ...] = ()
-    if soak_seconds > 0 and is_reachable:
-        result, history = soak(
-            endpoint, subject, clock, reporter, seconds=soak_seconds, parallel=soak_parallel
-        )
-        results.append(result)
-        (tell or _ignore)(result)
-        reporter.emit(_event(result, fraction=1.0, clock=clock))
     return Verification(
         name=name,
         url=endpoint.url,
@@ -115,7 +100,6 @@ def verify(
         at_seconds=clock.now_seconds(),
         answer=answer,
         engine=subject.manners.engine,
-        history=history,
     )
 
 

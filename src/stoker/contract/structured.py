@@ -98,11 +98,17 @@ def _judge_refusal(subject: Subject, exchange: Exchange, feature: Feature) -> Ju
 
 
 def find_silence(formed: Formed) -> Judgement | None:
-    """Where nothing was said: cut off within thoughts it proves nothing, otherwise it is a flaw."""
+    """Where nothing was said: cut off within thoughts it proves nothing, otherwise it is a flaw.
+
+    An answer that ended by itself and is all thought is one that the reasoning parser took.
+    """
     if formed.content.strip():
         return None
     expected = f"a {formed.form} answer with content"
     if formed.was_cut:
         kind = "thoughts" if formed.thought else "blanks"
         return skipped(expected, f"the token limit was used up by {kind}")
+    if formed.thought:
+        found = "no content: all of the answer, which ended by itself, was taken for thought"
+        return failed(expected, found, "answer_in_reasoning", form=formed.form)
     return failed(expected, "no content", "no_content", form=formed.form)

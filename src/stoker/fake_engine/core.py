@@ -212,6 +212,8 @@ class Core:
     def _prepare(self, task: Task) -> Response | None:
         script, asked = self.script, task.asked
         if not is_allowed(script, task.path, asked.headers):
+            # Faults tell requests apart by what they ask.
+            task.data = _peek(asked.body)
             return refuse_key(script)
         if task.path.startswith("/v1/models/") and script.manners == SGLANG:
             return self._show_model(task.path.removeprefix("/v1/models/"))
@@ -440,6 +442,15 @@ class Core:
             headers=task.asked.headers,
             memory=self._memory(fault) if fault else {},
         )
+
+
+def _peek(body: bytes) -> dict[str, Any]:
+    """The data of a body, empty where it holds none."""
+    try:
+        data = json.loads(body or b"{}")
+    except ValueError:
+        return {}
+    return data if isinstance(data, dict) else {}
 
 
 def _make_cache(script: Script) -> PrefixCache:

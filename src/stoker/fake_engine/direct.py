@@ -55,7 +55,7 @@ class DirectEndpoint:
 
     def _asked(self, request: Request) -> Asked:
         headers = {"accept": "application/json, text/event-stream"}
-        key = {Key.OWN: self._api_key, Key.WRONG: "sk-wrong"}.get(request.key, "")
+        key = _make_key(self._api_key, request.key)
         if key:
             headers["authorization"] = f"Bearer {key}"
         body = b""
@@ -101,13 +101,23 @@ class DirectEndpoint:
         )
 
 
+def _make_key(own: str, key: Key) -> str:
+    """What stands for each key; another key of the own one only where there is one."""
+    near = {Key.NEAR: f"{own}x", Key.OTHER_CASE: own.swapcase()} if own else {}
+    made = {Key.OWN: own, Key.NONE: "", **near}.get(key, "sk-wrong")
+    return "sk-wrong" if made == own and key is not Key.OWN and own else made
+
+
 def _until_closed(parts: Iterable[Part], stop_after_events: int) -> Iterable[Part]:
     """The parts until the client has what it wanted and closes."""
+    if not stop_after_events:
+        yield from parts
+        return
     seen = b""
     for part in parts:
         yield part
         seen += part.data
-        if stop_after_events and len(_EVENT_END.findall(seen)) >= stop_after_events:
+        if len(_EVENT_END.findall(seen)) >= stop_after_events:
             return
 
 

@@ -14,11 +14,17 @@ CONTRACT_TIMEOUT_SECONDS = 300
 
 
 class Key(StrEnum):
-    """Which API key goes with a request; the key itself never stands in one."""
+    """Which API key goes with a request; the key itself never stands in one.
+
+    ``NEAR`` is the own key with one more character at its end, ``OTHER_CASE`` the own key with its
+    small letters made large and its large ones small; where there is no such key, a wrong one.
+    """
 
     OWN = "own"
     NONE = "none"
     WRONG = "wrong"
+    NEAR = "near"
+    OTHER_CASE = "other_case"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +251,7 @@ class RecordedCheck:
 class Recording:
     """A trial that can be judged again without a server. ``engine`` names it for persons.
 
-    ``name``, ``url`` and ``level`` are those of the verification that it was.
+    ``name``, ``url``, ``level`` and ``cut_short`` are those of the verification that it was.
     """
 
     SCHEMA: ClassVar[str] = "contract-recording/1"
@@ -256,6 +262,7 @@ class Recording:
     name: str = ""
     url: str = ""
     level: str = "quick"
+    cut_short: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +271,8 @@ class Verification:
 
     ``process`` and ``digest`` tie the result to the very process that answered; a restarted
     process is not verified by it. Both are empty when the server is not ours. ``notes`` are
-    sentences on how it was tried: what was contradicted, waited for or left out.
+    sentences on how it was tried: what was contradicted, waited for or left out. ``cut_short`` says
+    in few words why not all was tried that was to be, empty where it was.
     """
 
     SCHEMA: ClassVar[str] = "verification/1"
@@ -280,6 +288,7 @@ class Verification:
     engine: str = ""
     history: tuple[CanaryAnswer, ...] = ()
     notes: tuple[str, ...] = ()
+    cut_short: str = ""
 
     @property
     def has_passed(self) -> bool:

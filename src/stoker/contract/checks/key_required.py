@@ -12,17 +12,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from stoker.contract.completion import ask
+from stoker.contract.errors import is_error_event
 from stoker.contract.judgement import Judgement, failed, passed, skipped
 from stoker.contract.procedure import Steps, ask_each, ask_one, judge_of, plan_of
 from stoker.contract.published import LIST
-from stoker.contract.reply import describe_status, find_reply_flaw
+from stoker.contract.reply import describe_status, find_reply_flaw, parse_json
 from stoker.model.contract import Exchange, Feature, Key, Request, Subject
 from stoker.model.facts import Plain
 from stoker.ports import Check
 
 _EXPECTED = "HTTP 401 or 403 without the key and with a wrong one"
 _REFUSED = (401, 403)
-_NAMES = {Key.NONE: "without a key", Key.WRONG: "with a wrong key", Key.OWN: "with the key"}
+_NAMES = {
+    Key.NONE: "without a key",
+    Key.WRONG: "with a wrong key",
+    Key.NEAR: "with the key and one more character",
+    Key.OTHER_CASE: "with the key in letters of the other case",
+    Key.OWN: "with the key",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +47,12 @@ def _doors(model: str) -> tuple[_Door, ...]:
     answers, prompts = "computes answers", "shows what others asked"
     chat = dict(ask(model, max_tokens=1).body or {})
     words: dict[str, Plain] = {"prompt": "One", "n_predict": 1, "max_tokens": 1}
+    thing: dict[str, Plain] = {"input": "One", "max_output_tokens": 16}
     text: dict[str, Plain] = {"text": "One", "sampling_params": {"max_new_tokens": 1}}
     return (
         _Door(path="/v1/completions", gives=answers, body={"model": model, **words}),
+        _Door(path="/v1/responses", gives=answers, body={"model": model, **thing}),
+        _Door(path="/v1/messages", gives=answers, body=chat),
         _Door(path="/completion", gives=answers, body=words),
         _Door(path="/generate", gives=answers, body=text),
         _Door(path="/invocations", gives=answers, body=chat),
@@ -65,13 +75,27 @@ def _try(subject: Subject) -> Steps[Judgement]:
     flaw = _first(map(_find_guard_flaw, guarded)) or _first(map(_find_own_flaw, owned))
     if flaw:
         return flaw
+    # A server that guards the plain question may look at another part of it only.
+    guarded += yield from ask_each(_ask_otherwise(model, chat))
+    flaw = _first(map(_find_guard_flaw, guarded))
+    if flaw:
+        return flaw
+    return (yield from _try_doors(subject, guarded))
+
+
+def _ask_otherwise(model: str, chat: Request) -> list[Request]:
+    """The question with keys that are nearly right, and as a stream."""
+    stream = ask(model, stream=True, max_tokens=1)
+    near = [replace(chat, key=key) for key in (Key.NEAR, Key.OTHER_CASE)]
+    streamed = [replace(stream, key=key) for key in (Key.NONE, Key.WRONG, Key.NEAR)]
+    return [*near, *streamed, replace(LIST, key=Key.NEAR)]
+
+
+def _try_doors(subject: Subject, guarded: Sequence[Exchange]) -> Steps[Judgement]:
     notes: list[str] = []
-    for door in _doors(model):
-        exchange = yield from ask_one(_knock(door, Key.NONE))
-        # A path that wants some key must not take any.
-        if exchange.status in _REFUSED and door.body is not None:
-            exchange = yield from ask_one(_knock(door, Key.WRONG))
-        if exchange.status != 200:
+    for door in _doors(subject.published_name):
+        exchange = yield from _ask_at(door)
+        if exchange.status != 200 or _has_error(exchange):
             continue
         if door.gives and door.path not in subject.manners.open_paths:
             return _tell_open(exchange, door.gives)
@@ -80,13 +104,32 @@ def _try(subject: Subject) -> Steps[Judgement]:
     return passed(_EXPECTED, f"{', '.join(sorted(_statuses(guarded)))}{told}")
 
 
+def _ask_at(door: _Door) -> Steps[Exchange]:
+    """The first answer that a stranger gets there, else the last refusal."""
+    exchange = yield from ask_one(_knock(door, Key.NONE))
+    if exchange.status not in _REFUSED or door.body is None:
+        return exchange
+    # A path that wants some key must not take any, nor stream without one.
+    for knock in (_knock(door, Key.WRONG), _knock(door, Key.NONE, stream=True)):
+        exchange = yield from ask_one(knock)
+        if exchange.status == 200:
+            break
+    return exchange
+
+
 def _first(flaws: Iterable[Judgement | None]) -> Judgement | None:
     return next(filter(None, flaws), None)
 
 
-def _knock(door: _Door, key: Key) -> Request:
+def _knock(door: _Door, key: Key, *, stream: bool = False) -> Request:
     method = "GET" if door.body is None else "POST"
-    return Request(method=method, path=door.path, body=door.body, key=key)
+    body = {**(door.body or {}), "stream": True} if stream else door.body
+    return Request(method=method, path=door.path, body=body, key=key, stream=stream)
+
+
+def _has_error(exchange: Exchange) -> bool:
+    """Whether a stream has begun, and told an error in place of an answer."""
+    return any(is_error_event(parse_json(event)) for event in exchange.events)
 
 
 def _statuses(exchanges: Sequence[Exchange]) -> set[str]:
@@ -99,17 +142,23 @@ def _find_guard_flaw(exchange: Exchange) -> Judgement | None:
         return find_reply_flaw(exchange)
     if exchange.status in _REFUSED:
         return None
-    if exchange.status == 200:
+    if exchange.status == 200 and not _has_error(exchange):
         return _tell_open(exchange, "answers")
-    where = f"{exchange.request.path} {_NAMES[exchange.request.key]}"
+    where = _name_request(exchange.request)
     found = f"{describe_status(exchange)} from {where}"
     return failed(_EXPECTED, found, "key_refusal_unclear", status=exchange.status)
 
 
 def _tell_open(exchange: Exchange, gives: str) -> Judgement:
     path, key = exchange.request.path, exchange.request.key
-    found = f"{path} {gives} {_NAMES[key]}"
+    streamed = " as a stream" if exchange.request.stream else ""
+    found = f"{path} {gives}{streamed} {_NAMES[key]}"
     return failed(_EXPECTED, found, "open_without_key", path=path, key=str(key))
+
+
+def _name_request(request: Request) -> str:
+    streamed = " as a stream" if request.stream else ""
+    return f"{request.path}{streamed} {_NAMES[request.key]}"
 
 
 def _find_own_flaw(exchange: Exchange) -> Judgement | None:

@@ -6,6 +6,7 @@ the path of its weights, which breaks clients and tells strangers about the disk
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import PurePosixPath
 
@@ -72,9 +73,9 @@ def _find_listing_flaw(subject: Subject, body: Plain) -> Judgement | None:
     models = read_path(body, "data")
     found = [read_path(model, "id") for model in (models if isinstance(models, list) else ())]
     ids = [each for each in found if isinstance(each, str)]
-    for name in ids:
-        if ids.count(name) > 1:
-            text = f"{ids.count(name)} times {quote(name)}"
+    for name, count in Counter(ids).items():
+        if count > 1:
+            text = f"{count} times {quote(name)}"
             return failed(f"each model once in {_LIST_PATH}", text, "name_twice", name=name)
         if name not in _wished(subject) and name.startswith(_PATH_STARTS):
             text = f"the path {quote(name)}"

@@ -14,9 +14,10 @@ from stoker.contract.thoughts import (
     find_swallowed_answer,
     find_thought_flaw,
 )
+from stoker.contract.token_caps import within_cap
 from stoker.contract.tool_calls import Turn, read_turn
 from stoker.contract.tool_flaws import find_short_context
-from stoker.model.contract import Feature, Subject
+from stoker.model.contract import Feature, Request, Subject
 from stoker.ports import Check
 
 _EXPECTED = "an answer behind the thoughts"
@@ -32,7 +33,7 @@ def _try(subject: Subject) -> Steps[Judgement]:
             find_short_context(exchange, _EXPECTED)
             or find_thought_flaw(turn)
             or find_swallowed_answer(turn, _EXPECTED)
-            or _find_cut(turn)
+            or _find_cut(turn, exchange.request)
         )
         if flaw:
             return flaw
@@ -40,10 +41,11 @@ def _try(subject: Subject) -> Steps[Judgement]:
     return passed(_EXPECTED, quote(turns[0].text))
 
 
-def _find_cut(turn: Turn) -> Judgement | None:
+def _find_cut(turn: Turn, request: Request) -> Judgement | None:
     if not turn.was_cut or turn.text.strip():
         return None
-    found = f"all {MANY_TOKENS} tokens went into thoughts; a client has to allow more max_tokens"
+    tokens = quote((request.body or {}).get("max_tokens"))
+    found = f"all {tokens} tokens went into thoughts; a client has to allow more max_tokens"
     return skipped(_EXPECTED, f"{found}: {quote(turn.thoughts)}")
 
 
@@ -51,7 +53,7 @@ CHECK = Check(
     id="reasoning_not_empty",
     title="Behind the thoughts there is an answer",
     level="full",
-    plan=plan_of(_try),
-    judge=judge_of(_try),
+    plan=plan_of(within_cap(_try, _EXPECTED)),
+    judge=judge_of(within_cap(_try, _EXPECTED)),
     needs=(Feature.REASONING,),
 )

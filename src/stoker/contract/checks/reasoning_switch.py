@@ -14,6 +14,7 @@ from stoker.contract.thoughts import (
     find_swallowed_answer,
     find_thought_flaw,
 )
+from stoker.contract.token_caps import within_cap
 from stoker.contract.tool_calls import Turn, read_turn
 from stoker.contract.tool_flaws import find_refusal, find_short_context
 from stoker.model.contract import Feature, Subject
@@ -65,7 +66,7 @@ CHECK = Check(
     id="reasoning_switch",
     title="Thoughts can be switched off",
     level="full",
-    plan=plan_of(_try),
-    judge=judge_of(_try),
+    plan=plan_of(within_cap(_try, _EXPECTED)),
+    judge=judge_of(within_cap(_try, _EXPECTED)),
     needs=(Feature.REASONING, Feature.THINKING_SWITCH),
 )

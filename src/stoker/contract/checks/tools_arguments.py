@@ -11,6 +11,7 @@ from difflib import SequenceMatcher
 
 from stoker.contract.judgement import Judgement, failed, passed, quote
 from stoker.contract.procedure import Steps, judge_of, plan_of
+from stoker.contract.token_caps import within_cap
 from stoker.contract.tool_calls import Turn, read_arguments
 from stoker.contract.tool_questions import (
     HARD_TEXT,
@@ -85,7 +86,7 @@ CHECK = Check(
     id="tools_arguments",
     title="Arguments of calls arrive as they are",
     level="full",
-    plan=plan_of(_try),
-    judge=judge_of(_try),
+    plan=plan_of(within_cap(_try, _EXPECTED)),
+    judge=judge_of(within_cap(_try, _EXPECTED)),
     needs=(Feature.TOOLS,),
 )

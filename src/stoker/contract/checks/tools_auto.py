@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from stoker.contract.judgement import Judgement, failed, passed, quote, skipped
 from stoker.contract.procedure import Steps, judge_of, plan_of
+from stoker.contract.token_caps import within_cap
 from stoker.contract.tool_calls import Turn, read_turn
 from stoker.contract.tool_flaws import cut, find_raw_call, find_refusal, find_turn_flaw
 from stoker.contract.tool_forms import compare_forms
@@ -98,7 +99,7 @@ CHECK = Check(
     id="tools_auto",
     title="A call that the model makes by itself is taken out of its text",
     level="full",
-    plan=plan_of(_try),
-    judge=judge_of(_try),
+    plan=plan_of(within_cap(_try, _EXPECTED)),
+    judge=judge_of(within_cap(_try, _EXPECTED)),
     needs=(Feature.TOOLS,),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from stoker.contract.judgement import Judgement, failed, passed, quote
 from stoker.contract.procedure import Steps, judge_of, plan_of
+from stoker.contract.token_caps import within_cap
 from stoker.contract.tool_calls import Turn
 from stoker.contract.tool_questions import (
     WEATHER,
@@ -53,7 +54,7 @@ CHECK = Check(
     id="tools_called",
     title="A model that must call a tool calls it",
     level="quick",
-    plan=plan_of(_try),
-    judge=judge_of(_try),
+    plan=plan_of(within_cap(_try, _EXPECTED)),
+    judge=judge_of(within_cap(_try, _EXPECTED)),
     needs=(Feature.TOOLS,),
 )

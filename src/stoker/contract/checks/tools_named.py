@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from stoker.contract.judgement import Judgement, failed, passed, quote
 from stoker.contract.procedure import Steps, judge_of, plan_of
+from stoker.contract.token_caps import within_cap
 from stoker.contract.tool_calls import Turn
 from stoker.contract.tool_flaws import CALLS_OR_STOP
 from stoker.contract.tool_questions import (
@@ -66,7 +67,7 @@ CHECK = Check(
     id="tools_named",
     title="A named tool is called and no other",
     level="full",
-    plan=plan_of(_try),
-    judge=judge_of(_try),
+    plan=plan_of(within_cap(_try, _EXPECTED)),
+    judge=judge_of(within_cap(_try, _EXPECTED)),
     needs=(Feature.TOOLS, Feature.NAMED_TOOLS),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from stoker.contract.judgement import Judgement, failed, passed, quote
 from stoker.contract.procedure import Steps, ask_one, judge_of, plan_of
+from stoker.contract.token_caps import within_cap
 from stoker.contract.tool_calls import Turn, read_turn
 from stoker.contract.tool_flaws import find_refusal, find_text_flaw
 from stoker.contract.tool_questions import WEATHER, WEATHER_QUESTION, ask_tools, show_calls
@@ -47,7 +48,7 @@ CHECK = Check(
     id="tools_none",
     title="No tool is called where none is wanted",
     level="full",
-    plan=plan_of(_try),
-    judge=judge_of(_try),
+    plan=plan_of(within_cap(_try, _EXPECTED)),
+    judge=judge_of(within_cap(_try, _EXPECTED)),
     needs=(Feature.TOOLS,),
 )

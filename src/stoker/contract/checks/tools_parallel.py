@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from stoker.contract.judgement import Judgement, failed, passed
 from stoker.contract.procedure import Steps, ask_one, judge_of, plan_of
+from stoker.contract.token_caps import within_cap
 from stoker.contract.tool_calls import Turn, read_turn
 from stoker.contract.tool_flaws import find_refusal, find_reused_id, find_turn_flaw
 from stoker.contract.tool_forms import compare_forms
@@ -91,7 +92,7 @@ CHECK = Check(
     id="tools_parallel",
     title="Calls of one turn are told apart",
     level="full",
-    plan=plan_of(_try),
-    judge=judge_of(_try),
+    plan=plan_of(within_cap(_try, _EXPECTED)),
+    judge=judge_of(within_cap(_try, _EXPECTED)),
     needs=(Feature.TOOLS,),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from stoker.contract.judgement import Judgement, passed
 from stoker.contract.procedure import Steps, judge_of, plan_of
+from stoker.contract.token_caps import within_cap
 from stoker.contract.tool_questions import (
     CLOCK,
     MANY_TOKENS,
@@ -45,7 +46,7 @@ CHECK = Check(
     id="tools_required",
     title="A required call is made",
     level="full",
-    plan=plan_of(_try),
-    judge=judge_of(_try),
+    plan=plan_of(within_cap(_try, _EXPECTED)),
+    judge=judge_of(within_cap(_try, _EXPECTED)),
     needs=(Feature.TOOLS,),
 )

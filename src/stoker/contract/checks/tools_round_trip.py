@@ -11,6 +11,7 @@ from stoker.contract.completion import describe_answer, find_answer_flaw, read_a
 from stoker.contract.judgement import Judgement, failed, passed, skipped
 from stoker.contract.procedure import Steps, ask_one, judge_of, plan_of
 from stoker.contract.reply import describe_status, parse_json
+from stoker.contract.token_caps import within_cap
 from stoker.contract.tool_calls import Call, Turn, read_turn
 from stoker.contract.tool_flaws import find_turn_flaw
 from stoker.contract.tool_questions import (
@@ -112,7 +113,7 @@ CHECK = Check(
     id="tools_round_trip",
     title="The result of a call goes back to the model",
     level="full",
-    plan=plan_of(_try),
-    judge=judge_of(_try),
+    plan=plan_of(within_cap(_try, _EXPECTED)),
+    judge=judge_of(within_cap(_try, _EXPECTED)),
     needs=(Feature.TOOLS,),
 )

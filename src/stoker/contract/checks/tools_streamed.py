@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from stoker.contract.judgement import Judgement, failed, passed, quote
 from stoker.contract.procedure import Steps, judge_of, plan_of
 from stoker.contract.reply import parse_json
+from stoker.contract.token_caps import within_cap
 from stoker.contract.tool_calls import Turn
 from stoker.contract.tool_forms import compare_forms
 from stoker.contract.tool_questions import (
@@ -75,7 +76,7 @@ CHECK = Check(
     id="tools_streamed",
     title="The pieces of a streamed call join to a call",
     level="full",
-    plan=plan_of(_try),
-    judge=judge_of(_try),
+    plan=plan_of(within_cap(_try, _EXPECTED)),
+    judge=judge_of(within_cap(_try, _EXPECTED)),
     needs=(Feature.TOOLS,),
 )

@@ -245,6 +245,36 @@ def _open_door(name: str, title: str, path: str, *, with_wrong_key: bool = False
     return Fault(name=name, title=title, killed_by=_KEYED, response=change)
 
 
+def _answer_streams(response: Response, moment: Moment) -> Response:
+    """Only the plain question is guarded."""
+    if response.status != 401 or moment.path != _CHAT or not moment.question.get("stream"):
+        return response
+    return _answer_anyway(response, moment)
+
+
+def _take_alike(is_alike: Callable[[str, str], bool]) -> Change:
+    """Keys that are like the own one do as well. It is learnt from the first that was taken."""
+
+    def response_hook(response: Response, moment: Moment) -> Response:
+        shown = moment.headers.get("authorization", "")
+        if response.status == 200 and shown:
+            moment.memory.setdefault("own", shown)
+        own = moment.memory.get("own")
+        if response.status != 401 or moment.path != _CHAT or not own or own == shown:
+            return response
+        return _answer_anyway(response, moment) if is_alike(own, shown) else response
+
+    return response_hook
+
+
+def _has_suffix(own: str, shown: str) -> bool:
+    return shown.startswith(own)
+
+
+def _is_same_but_case(own: str, shown: str) -> bool:
+    return shown.lower() == own.lower()
+
+
 def _refuse_oddly(response: Response, moment: Moment) -> Response:
     return replace(response, status=500) if response.status == 401 else response
 
@@ -255,6 +285,24 @@ _KEYS = (
     _open_door("list_open", "whoever has no key may see the models", "/v1/models"),
     _open_door("slots_open", "whoever has no key may see what others ask", "/slots"),
     _open_door("native_open", "whoever has no key may use the engine's own path", "/generate"),
+    Fault(
+        name="stream_open",
+        title="whoever has no key may chat in streams",
+        killed_by=_KEYED,
+        response=_answer_streams,
+    ),
+    Fault(
+        name="longer_key_opens",
+        title="the key with something behind it is taken",
+        killed_by=_KEYED,
+        response=_take_alike(_has_suffix),
+    ),
+    Fault(
+        name="key_of_any_case_opens",
+        title="small and large letters of the key are the same",
+        killed_by=_KEYED,
+        response=_take_alike(_is_same_but_case),
+    ),
     Fault(
         name="key_crashes",
         title="a missing key is a server error",
@@ -333,12 +381,16 @@ def _late(response: Response, seconds: float) -> Response:
     return replace(response, parts=(late, *rest))
 
 
-def _compile_sampling(response: Response, moment: Moment) -> Response:
-    """The first sampled request waits for a kernel, longer than a busy moment would explain."""
-    if not moment.is_sampled or moment.memory.get("is_compiled"):
-        return response
-    moment.memory["is_compiled"] = True
-    return _late(response, 12.0)
+def _compile_sampling(seconds: float) -> Change:
+    """The first sampled request waits for a kernel."""
+
+    def response_hook(response: Response, moment: Moment) -> Response:
+        if not moment.is_sampled or moment.memory.get("is_compiled"):
+            return response
+        moment.memory["is_compiled"] = True
+        return _late(response, seconds)
+
+    return response_hook
 
 
 def _hang_on_samples(response: Response, moment: Moment) -> Response:
@@ -351,7 +403,13 @@ _SAMPLES = (
         name="first_sample_slow",
         title="the first sampled answer waits for a kernel",
         killed_by=_SAMPLED,
-        response=_compile_sampling,
+        response=_compile_sampling(12.0),
+    ),
+    Fault(
+        name="first_sample_delayed",
+        title="the first sampled answer takes seconds, and the next one none",
+        killed_by=_SAMPLED,
+        response=_compile_sampling(6.0),
     ),
     Fault(
         name="samples_hang",
