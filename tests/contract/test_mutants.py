@@ -67,6 +67,8 @@ CLIENT_CHECK = "openai_client"
 WAYS = ((USUAL_FEATURES, False), (ALL_FEATURES, False), (ALL_FEATURES, True))
 
 RUNS = 200 if os.environ.get("FULL") else 40
+#: For all of them: one takes about three seconds, and more on a machine that has other work.
+RUNS_SECONDS = 20 * RUNS
 
 
 def try_server(
@@ -216,6 +218,7 @@ def scripts(draw: st.DrawFn) -> Script:
     )
 
 
+@pytest.mark.timeout(RUNS_SECONDS)
 @given(scripts(), st.booleans())
 @settings(
     max_examples=RUNS,

@@ -19,6 +19,9 @@ from stoker.fake_engine.values import Turn
 
 _WORDS = {"one": 1, "ten": 10, "twenty": 20}
 _MOST_COUNTED = 2000
+#: What is asked stands at either end of a long text. Rules look no further than so many characters,
+#: or some of them would take the square of a text's length.
+_END_CHARACTERS = 2000
 _JUST = re.compile(r"\b(?:just|only|nothing else|one word|single word|exactly)\b", re.IGNORECASE)
 _NUMBER_WORDINGS = ("{left} {sign} {right} = {value}.", "The answer is {value}.", "It is {value}.")
 _LARGER = ("larger", "bigger", "greater")
@@ -102,7 +105,7 @@ def _see(images: Sequence[str]) -> str:
 
 
 def _apply(rule: Rule, text: str, turns: Sequence[Turn], mind: Mind) -> str | None:
-    match = rule.pattern.search(text)
+    match = _find(rule.pattern, text)
     if match is None:
         return None
     groups = {name: value or "" for name, value in match.groupdict().items()}
@@ -116,6 +119,16 @@ def _apply(rule: Rule, text: str, turns: Sequence[Turn], mind: Mind) -> str | No
     numbered = {str(place): value or "" for place, value in enumerate(match.groups(), 1)}
     wording = _choose(rule.replies, None if _JUST.search(text) else mind.chance)
     return re.sub(r"\{(\w+)\}", lambda name: {**numbered, **groups}.get(name[1], name[0]), wording)
+
+
+def _find(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Where a rule fits; it may reach to the end of a long text, but must begin near an end."""
+    if len(text) <= 2 * _END_CHARACTERS:
+        return pattern.search(text)
+    # What begins there may end later: the whole of it is matched again.
+    begin = pattern.search(text, 0, _END_CHARACTERS)
+    whole = pattern.match(text, begin.start()) if begin else None
+    return whole or pattern.search(text, len(text) - _END_CHARACTERS)
 
 
 def _recall(told: str, groups: dict[str, str], turns: Sequence[Turn]) -> str | None:
