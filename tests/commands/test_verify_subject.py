@@ -63,13 +63,14 @@ def test_sglang_tells_its_parsers_and_its_room() -> None:
         offers(subject).items()
         >= {
             Feature.TOOLS: Offer.PROMISED,
-            Feature.REASONING: Offer.ABSENT,
             Feature.SPECULATION: Offer.ABSENT,
             Feature.HOST_CACHE: Offer.PROMISED,
             Feature.VISION: Offer.ABSENT,
         }.items()
     )
     assert "qwen25" in subject.offered(Feature.TOOLS).reason
+    # Without a parser thoughts would stand in the answer: that is for the checks to find.
+    assert subject.offered(Feature.REASONING).offer is Offer.OPEN
 
 
 def test_an_older_release_answers_under_its_older_name() -> None:

@@ -29,12 +29,15 @@ class AnswerRow:
     ``at`` is the place in the JSON that ``path`` answers, keys and positions joined by slashes.
     Something there promises the feature; nothing (null, false, an empty text, a value that is
     exempt) rules it out, and a place that is not there says nothing. With ``rules_out`` it is the
-    other way round, and can only rule it out: it is a switch that turns the feature off.
+    other way round, and can only rule it out: it is a switch that turns the feature off. With
+    ``only_promises`` nothing there says nothing: whoever serves a model that calls tools without
+    the parser for it leaks what the model writes, and that is for the checks to find.
     """
 
     path: str
     at: str
     rules_out: bool = False
+    only_promises: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +148,8 @@ def _read_told(
         return None
     is_there = bool(value) and str(value) not in row.exempt
     reason = f"{answer.path} says that {answer.at.rpartition('/')[2]} is {_show(value)}"
+    if answer.only_promises and not value:
+        return None
     if answer.rules_out:
         # The place may only show which engine it is; then why is what the row says.
         return Offered(offer=Offer.ABSENT, reason=row.otherwise or reason) if is_there else None
