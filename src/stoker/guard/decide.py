@@ -266,10 +266,15 @@ def _give_up_hopeless(state: State, actions: tuple[Action, ...]) -> Step:
 
 
 def _is_stalled(state: State) -> bool:
-    limits, limit = state.rules.limits, state.rules.limits.stall_seconds
-    if state.mode is Mode.VERIFYING:
-        limit = max(limit, limits.verify_timeout_seconds)
-    return state.now_seconds - state.progress.at_seconds >= limit
+    return state.now_seconds - state.progress.at_seconds >= _patience_seconds(state)
+
+
+def _patience_seconds(state: State) -> float:
+    """How long nothing may go on. A trial that has begun is heard to its end: it says why."""
+    limits = state.rules.limits
+    if state.mode is not Mode.VERIFYING:
+        return limits.stall_seconds
+    return max(limits.stall_seconds, limits.verify_timeout_seconds + MARGIN_SECONDS)
 
 
 def _end_stalled(state: State) -> Step:
@@ -358,7 +363,7 @@ def _announce(state: State) -> Step:
     if _is_starting(state) and _has_gone_on(state):
         limits = state.rules.limits
         told = replace(told, extended_at_seconds=now)
-        allowed = limits.stall_seconds + limits.stop_timeout_seconds + MARGIN_SECONDS
+        allowed = _patience_seconds(state) + limits.stop_timeout_seconds + MARGIN_SECONDS
         lines.append(_extension(state.progress.at_seconds - now + allowed))
     if state.mode is Mode.READY and _owes_watchdog(state):
         told = replace(told, watchdog_at_seconds=now)
