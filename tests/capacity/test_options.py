@@ -58,7 +58,7 @@ def test_a_greater_share_of_eight_gpus() -> None:
     found = options_of(KIMI_ON_EIGHT)
     assert gain(found["memory-share-0.9"]) == pytest.approx(187_900 - 159_215, abs=100)
     assert gain(found["memory-share-0.92"]) == pytest.approx(216_700 - 159_215, abs=100)
-    assert found["memory-share-0.92"].changes == (("engine.settings.mem-fraction-static", 0.92),)
+    assert found["memory-share-0.92"].changes == {"engine.settings.mem-fraction-static": 0.92}
     # Graphs, tables and long prompts need what is left.
     assert "memory-share-0.93" not in found
     assert "stay free" in found["memory-share-0.92"].cost
@@ -67,7 +67,7 @@ def test_a_greater_share_of_eight_gpus() -> None:
 def test_keys_and_values_in_8_bit() -> None:
     option = options_of(KIMI_ON_EIGHT)["kv-8-bit-fp8_e4m3"]
     assert gain(option) == pytest.approx(159_200, abs=200)
-    assert option.changes == (("engine.settings.kv-cache-dtype", "fp8_e4m3"),)
+    assert option.changes == {"engine.settings.kv-cache-dtype": "fp8_e4m3"}
 
 
 @pytest.mark.parametrize(
@@ -186,11 +186,11 @@ def test_a_shorter_draft() -> None:
 def test_vllm_has_options_of_its_own_and_a_pool_that_was_read_is_a_correction() -> None:
     inputs = replace(LLAMA, engine="vllm", release="0.32.0")
     found = options_of(inputs)
-    assert found["kv-8-bit-fp8"].changes == (("engine.settings.kv-cache-dtype", "fp8"),)
+    assert found["kv-8-bit-fp8"].changes == {"engine.settings.kv-cache-dtype": "fp8"}
     assert any(each.startswith("memory-share") for each in found)
     host = Host(total_bytes=900 * GIB, available_bytes=801 * GIB)
     cache = options_of(replace(inputs, host=host))["host-cache-size-400"]
-    assert cache.changes == (("engine.settings.kv-offloading-size", 400),)
+    assert cache.changes == {"engine.settings.kv-offloading-size": 400}
     assert cache.host_bytes is not None
     assert cache.host_bytes.likely / GIB == pytest.approx(400, abs=0.1)
     read = replace(inputs, readings=Readings(pool_bytes=100 * GIB))

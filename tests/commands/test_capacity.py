@@ -220,11 +220,11 @@ def test_a_key_keeps_the_spelling_of_the_file(file: str) -> None:
         id="x",
         title="x",
         gain_tokens=None,
-        changes=(
-            ("serve.context_tokens", 1024),
-            ("serve.parallel_requests", 4),
-            ("engine.settings.tp-size", 4),
-        ),
+        changes={
+            "serve.context_tokens": 1024,
+            "serve.parallel_requests": 4,
+            "engine.settings.tp-size": 4,
+        },
         cost="x",
     )
     assert fit_changes(option, resolved) == {

@@ -113,7 +113,7 @@ def test_parts_that_nobody_knows() -> None:
             ),
         ),
         options=(
-            Option(id="a", title="a", gain_tokens=None, changes=(), cost="b", needs_restart=False),
+            Option(id="a", title="a", gain_tokens=None, changes={}, cost="b", needs_restart=False),
         ),
     )
     text = render_capacity(ShownCapacity(capacity=odd))

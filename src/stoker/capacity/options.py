@@ -196,7 +196,7 @@ def _make(
         id=f"{row.id}{word}",
         title=title,
         gain_tokens=gain,
-        changes=tuple(changes.items()),
+        changes=changes,
         cost=row.cost,
         risk=row.risk,
         source=row.source,

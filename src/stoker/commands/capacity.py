@@ -313,7 +313,7 @@ def apply_option(world: World, found: FoundCapacity, number: int) -> AppliedOpti
 
 def fit_changes(option: Option, resolved: Resolved) -> dict[str, Plain]:
     """The keys of an option as this file spells them: a flag that it sets keeps its spelling."""
-    return {_fit_key(key, resolved): value for key, value in option.changes}
+    return {_fit_key(key, resolved): value for key, value in option.changes.items()}
 
 
 def _fit_key(key: str, resolved: Resolved) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -73,7 +74,7 @@ class Option:
     id: str
     title: str
     gain_tokens: Span | None
-    changes: tuple[tuple[str, Plain], ...]
+    changes: Mapping[str, Plain]
     cost: str
     risk: str = ""
     host_tokens: Span | None = None
