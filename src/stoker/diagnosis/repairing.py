@@ -1,0 +1,96 @@
+"""What mends a cause here: rows of knowledge, judged and filled in for one deployment.
+
+Called by :mod:`stoker.diagnosis.diagnose`. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from stoker.knowledge.causes import RepairRow, Step
+from stoker.knowledge.conditions import evaluate_condition
+from stoker.knowledge.subjects import name_subject
+from stoker.knowledge.templates import (
+    fill_template,
+    list_placeholders,
+    read_leaf,
+    render_template,
+)
+from stoker.model.diagnosis import Repair
+from stoker.model.facts import Plain, Unknown
+
+_SETTINGS = "engine.settings."
+
+
+def find_repairs(
+    rows: Sequence[RepairRow], tree: Mapping[str, Plain], *, engine: str
+) -> tuple[Repair, ...]:
+    """The repairs that apply, the best first; behind them those that nobody can judge yet."""
+    sure: list[Repair] = []
+    open_: list[Repair] = []
+    for row in rows:
+        if row.engines and engine and engine not in row.engines:
+            continue
+        missing: tuple[str, ...] = ()
+        if row.when is not None:
+            answer = evaluate_condition(row.when, tree)
+            if answer.truth is False:
+                continue
+            missing = tuple(dict.fromkeys(name_subject(path) for path in answer.missing))
+        repair = _make(row, tree, missing)
+        (open_ if repair.missing else sure).append(repair)
+    return (*sure, *open_)
+
+
+def _make(row: RepairRow, tree: Mapping[str, Plain], missing: tuple[str, ...]) -> Repair:
+    lost = [
+        name_subject(path)
+        for path in list_placeholders(row.text)
+        if isinstance(read_leaf(tree, path), Unknown)
+    ]
+    changes = dict(_list_changes(row, tree))
+    return Repair(
+        text=render_template(row.text, tree),
+        changes=changes,
+        commands=tuple(render_template(command, tree) for command in row.commands),
+        consent=row.consent,
+        missing=tuple(dict.fromkeys((*missing, *lost))),
+        source=row.source,
+    )
+
+
+def _list_changes(row: RepairRow, tree: Mapping[str, Plain]) -> Iterator[tuple[str, Plain]]:
+    for key, wanted in row.changes.items():
+        value = fill_template(wanted, tree)
+        if not isinstance(value, Unknown):
+            yield key, value
+    for key in row.takes_out:
+        yield key, None
+    for step in row.steps:
+        stepped = take_step(step, _current(step.key, tree))
+        if stepped is not None:
+            yield step.key, stepped
+
+
+def _current(key: str, tree: Mapping[str, Plain]) -> float | None:
+    """What a key of the deployment file is now, where it is a number that is known."""
+    path = f"settings.{key.removeprefix(_SETTINGS)}" if key.startswith(_SETTINGS) else key
+    value = read_leaf(tree, path)
+    if isinstance(value, (Unknown, bool)):
+        return None
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def take_step(step: Step, current: float | None) -> float | int | None:
+    """The next value; None where there is none to start from, or no room for a step."""
+    begin = current if current is not None else step.start
+    if begin is None:
+        return None
+    value = begin * step.multiply + step.add
+    value = max(value, step.least) if step.least is not None else value
+    value = min(value, step.most) if step.most is not None else value
+    if step.is_whole:
+        whole = int(value) // step.multiple_of * step.multiple_of
+        return whole if whole > 0 and whole != begin else None
+    rounded = round(value, 4)
+    return rounded if rounded != begin else None
