@@ -22,7 +22,9 @@ from stoker.capacity.inputs import (
 from stoker.capacity.options import add_options
 from stoker.capacity.predict import predict
 from stoker.capacity.what_if import CHANGES, Wish
-from stoker.knowledge.capacity_options import load_options
+from stoker.knowledge.capacity_options import VALUE, load_options
+from stoker.knowledge.engines import load_catalogue, load_engine_table
+from stoker.knowledge.releases import known_builds
 from stoker.knowledge.versions import parse_version_range
 from stoker.model.capacity import Capacity, Option
 from tests.capacity.configs import GIB, H200, HYBRID, KIMI, LLAMA_8B, PRO_6000, gemma
@@ -216,3 +218,126 @@ def test_the_table_is_whole() -> None:
         assert row.cost
         assert not row.cost.endswith(".")
         assert all(key.startswith(("engine.settings.", "serve.")) for key in row.sets)
+
+
+RELEASES = [
+    (engine, build) for engine in ("sglang", "vllm", "llamacpp") for build in known_builds(engine)
+]
+
+
+@pytest.mark.parametrize(("engine", "build"), RELEASES, ids=str)
+def test_every_release_has_the_flags_and_words_of_its_options(engine: str, build: str) -> None:
+    catalogue, table = load_catalogue(engine, build), load_engine_table(engine)
+    rows = load_options().find(engine, build)
+    assert rows
+    for row in rows:
+        for key, value in row.sets.items():
+            place, _, name = key.rpartition("settings.")
+            if not place:
+                assert name.removeprefix("serve.") in table.settings
+                continue
+            option = catalogue.find(name)
+            assert option is not None, f"{row.id}: {name}"
+            words = row.words if value == VALUE else (value,)
+            if option.choices and row.change != "draft_tokens":
+                assert {str(word) for word in words} <= set(option.choices)
+
+
+@pytest.mark.parametrize(
+    ("release", "key", "graphs"),
+    [
+        ("0.5.9", "engine.settings.enable-dp-attention", "engine.settings.disable-cuda-graph"),
+        (
+            "0.5.23",
+            "engine.settings.attn-dp-size",
+            "engine.settings.cuda-graph-backend-decode",
+        ),
+    ],
+)
+def test_flags_are_those_of_the_release(release: str, key: str, graphs: str) -> None:
+    rows = {row.id: row.sets for row in load_options().find("sglang", release)}
+    assert key in rows["attention-groups"]
+    assert graphs in rows["no-graphs"]
+
+
+def test_the_list_of_the_machine_that_is_known_well() -> None:
+    """All that this deployment can be told, the best first, each with its price and its keys."""
+    found = add_options(predict(KIMI_ON_EIGHT), KIMI_ON_EIGHT, Wish(parallel=16)).options
+    assert [option.id for option in found] == [
+        "kv-8-bit-fp8_e4m3",
+        "memory-share-0.92",
+        "requests-16",
+        "memory-share-0.9",
+        "no-graphs",
+        "context-131072",
+        "host-cache-4",
+        "host-cache-2",
+    ]
+    for option in found:
+        assert option.cost
+        assert option.changes
+        assert option.source is not None
+        assert option.needs_restart
+
+
+def test_fewer_graphs_where_the_engine_chooses_the_share() -> None:
+    found = options_of(LLAMA)
+    assert gain(found["graphs-32"]) > 0
+    assert gain(found["no-graphs"]) > 0
+
+
+def test_groups_of_ranks_hold_more_where_their_weights_fit() -> None:
+    """Eight whole copies of Kimi's attention do not fit beside 72 GiB; on H200 they do."""
+    assert "attention-groups-8" not in options_of(KIMI_ON_EIGHT)
+    wide = replace(
+        KIMI_ON_EIGHT,
+        gpus=(H200,) * 8,
+        readings=Readings(weight_bytes=int(72.3 * GIB)),
+        settings=Settings(context_tokens=262144),
+    )
+    option = options_of(wide)["attention-groups-8"]
+    assert gain(option) > 1_000_000
+    assert dict(option.changes)["engine.settings.dp-size"] == 8
+
+
+def test_a_longer_cache_of_llama_cpp_as_far_as_memory_is_free() -> None:
+    inputs = Inputs(
+        name="x",
+        engine="llamacpp",
+        release="b11549",
+        shape=read_shape(LLAMA_8B),
+        gpus=(),
+        settings=Settings(context_tokens=8192),
+        weight_bytes=16 * GIB,
+        host=Host(total_bytes=64 * GIB, available_bytes=30 * GIB),
+    )
+    found = options_of(inputs)
+    longest = max(int(each.rpartition("-")[2]) for each in found if each.startswith("context-"))
+    # 30 GiB less the weights, the cache of 1 GiB and 3 GiB for others, nine tenths of it.
+    assert longest == pytest.approx(8192 + 0.9 * 10 * 8192, abs=1024)
+    packed = next(option for each, option in found.items() if each.startswith("kv-8-bit"))
+    assert gain(packed) == pytest.approx(8192 * (16 / 8.5 - 1), abs=1024)
+    assert dict(packed.changes)["engine.settings.cache-type-v"] == "q8_0"
+    no_room = replace(inputs, host=Host(available_bytes=18 * GIB))
+    assert not any(each.startswith("context-") for each in options_of(no_room))
+    assert not any(each.startswith("context-") for each in options_of(replace(inputs, host=Host())))
+
+
+def test_a_draft_without_a_chain_is_not_shortened() -> None:
+    parts = SettingsParts(speculation=Speculation(kind="dflash", tokens=16, layers=1))
+    inputs = replace(
+        LLAMA, shape=read_shape(HYBRID), settings=Settings(memory_share=0.8, parts=parts)
+    )
+    assert not any(each.startswith("draft-tokens") for each in options_of(inputs))
+
+
+def test_states_of_vllm_in_the_words_of_the_release() -> None:
+    inputs = replace(LLAMA, engine="vllm", shape=read_shape(HYBRID))
+    rows = {
+        release: [
+            row.words for row in load_options().find("vllm", release) if row.id == "state-type"
+        ]
+        for release in ("0.12.0", "0.20.0", "0.32.0")
+    }
+    assert rows == {"0.12.0": [], "0.20.0": [("float16",)], "0.32.0": [("bfloat16",)]}
+    assert add_options(predict(inputs), inputs).kv_tokens is not None

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker.capacity.dimensions import read_shape
 from stoker.capacity.inputs import (
+    Batch,
     Gpu,
     Host,
     HostSettings,
     Inputs,
+    NodeMemory,
     Ranks,
     Readings,
     Settings,
     SettingsParts,
+    Speculation,
+    StateSettings,
 )
+from stoker.capacity.options import add_options
 from stoker.capacity.predict import predict
-from stoker.model.capacity import Capacity
-from tests.capacity.configs import GIB, H100, H200, LLAMA_8B
+from stoker.capacity.what_if import Wish
+from stoker.model.capacity import Capacity, Span
+from tests.capacity.configs import GIB, H100, H200, HYBRID, KIMI, LLAMA_8B, SPARSE, gemma
 
 GOOD = Inputs(
     name="x",
@@ -119,10 +127,167 @@ JUNK = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=4,
 )
+KEYS = sorted(
+    {
+        *LLAMA_8B,
+        *KIMI,
+        *HYBRID,
+        *SPARSE,
+        "layer_types",
+        "sliding_window",
+        "text_config",
+        "vision_config",
+        "torch_dtype",
+    }
+)
+ENGINES = st.sampled_from(["sglang", "vllm", "llamacpp"])
+RELEASES = st.sampled_from(["", "0.4.3", "0.5.9", "0.5.17", "0.5.23", "0.19.0", "0.32.0", "b11549"])
 
 
-@given(st.dictionaries(st.sampled_from([*LLAMA_8B, "kv_lora_rank", "layer_types"]), JUNK))
-def test_whatever_a_config_says_there_is_an_answer(junk: dict[str, object]) -> None:
-    found = predict(replace(GOOD, shape=read_shape({**LLAMA_8B, **junk})))
-    assert isinstance(found, Capacity)
-    assert found.kv_tokens is not None or found.unknown
+def list_spans(capacity: Capacity) -> Iterator[Span]:
+    """Every figure of an answer that may not be below zero."""
+    cache = capacity.host_cache
+    spans = [capacity.kv_tokens]
+    spans += [part.predicted_bytes for memory in capacity.maps for part in memory.parts]
+    if cache is not None:
+        spans += [cache.tokens, cache.rank_bytes, cache.total_bytes]
+    for option in capacity.options:
+        spans += [option.host_tokens, option.host_bytes]
+    yield from (span for span in spans if span is not None)
+
+
+def check(inputs: Inputs, wish: Wish) -> Capacity:
+    """An answer, whatever the inputs: no figure that cannot be, and none beside an obstacle."""
+    found = add_options(predict(inputs), inputs, wish)
+    for span in list_spans(found):
+        assert all(math.isfinite(end) for end in (span.low, span.likely, span.high))
+        assert 0 <= span.low <= span.likely <= span.high
+    for option in found.options:
+        gain = option.gain_tokens
+        assert gain is None or all(map(math.isfinite, (gain.low, gain.likely, gain.high)))
+        assert option.changes
+    if found.kv_tokens is None:
+        assert found.unknown
+        assert found.maps == ()
+        assert found.options == ()
+        assert found.host_cache is None
+    else:
+        assert found.token_bytes is not None
+        assert math.isfinite(found.token_bytes)
+        assert found.token_bytes >= 0
+    assert all(sentence and not sentence.endswith(".") for sentence in found.unknown)
+    return found
+
+
+@given(ENGINES, RELEASES, st.dictionaries(st.sampled_from(KEYS), JUNK))
+def test_whatever_a_config_says_there_is_an_answer(
+    engine: str, release: str, junk: dict[str, object]
+) -> None:
+    for config in (LLAMA_8B, KIMI, HYBRID):
+        shape = read_shape({**config, **junk})
+        check(replace(GOOD, engine=engine, release=release, shape=shape), Wish(parallel=4))
+    nested = read_shape({"architectures": ["LlamaForCausalLM"], "text_config": junk})
+    check(replace(GOOD, engine=engine, release=release, shape=nested), Wish())
+
+
+COUNTS = st.none() | st.integers(1, 1 << 21)
+SIZES = st.none() | st.integers(0, 1 << 50) | st.integers(1 << 30, 1 << 37)
+SHARES = st.none() | st.floats(allow_nan=True, allow_infinity=True) | st.floats(0.05, 1.0)
+GPUS = st.builds(
+    Gpu,
+    total_bytes=SIZES,
+    free_bytes=SIZES,
+    key=st.sampled_from(["h200", "h100", "gb10", "gh200", "", "x"]),
+    is_shared_memory=st.booleans(),
+    is_slice=st.booleans(),
+    node=st.none() | st.integers(-1, 3),
+)
+RANKS = st.builds(
+    Ranks,
+    tensor=st.integers(-1, 9),
+    pipeline=st.integers(-1, 3),
+    replicas=st.integers(-1, 3),
+    attention_groups=st.integers(-1, 9),
+    context=st.integers(-1, 3),
+    on_host=st.none() | st.integers(0, 9),
+)
+HOST = st.builds(
+    Host,
+    total_bytes=SIZES,
+    available_bytes=SIZES,
+    limit_bytes=SIZES,
+    pinned_limit_bytes=SIZES,
+    nodes=st.lists(
+        st.builds(NodeMemory, node=st.integers(0, 3), available_bytes=st.integers(0, 1 << 50)),
+        max_size=3,
+    ).map(tuple),
+    shared_bytes=SIZES,
+)
+PARTS = st.builds(
+    SettingsParts,
+    batch=st.builds(Batch, requests=COUNTS, chunk_tokens=COUNTS, graph_requests=COUNTS),
+    state=st.builds(StateSettings, slots=COUNTS, ratio=SHARES),
+    host=st.builds(HostSettings, is_on=st.booleans(), ratio=SHARES, size_bytes=SIZES, share=SHARES),
+    speculation=st.none()
+    | st.builds(
+        Speculation,
+        kind=st.sampled_from(["eagle", "mtp", "dflash", "ngram", "standalone", "x"]),
+        tokens=st.none() | st.integers(1, 1 << 20),
+        layers=st.none() | st.integers(0, 100),
+        weight_bytes=SIZES,
+    ),
+    keeps_all=st.booleans(),
+)
+SETTINGS = st.builds(
+    Settings,
+    context_tokens=st.none() | st.integers(-5, 1 << 40),
+    memory_share=SHARES,
+    kv_type=st.sampled_from(["", "fp8", "fp8_e4m3", "q8_0", "int3", "nvfp4"]),
+    page_tokens=COUNTS,
+    window_ratio=SHARES,
+    has_prefix_reuse=st.booleans(),
+    most_tokens=COUNTS,
+    kv_bytes=SIZES,
+    parts=PARTS,
+)
+READINGS = st.builds(
+    Readings,
+    free_before_bytes=SIZES,
+    free_after_bytes=SIZES,
+    weight_bytes=SIZES,
+    pool_bytes=SIZES,
+    missing_bytes=st.none() | st.integers(-(1 << 50), 1 << 50),
+)
+SHAPES = st.sampled_from(
+    [
+        *map(read_shape, (LLAMA_8B, KIMI, HYBRID, SPARSE, {})),
+        gemma(full=5, sliding=25),
+        gemma(full=5, sliding=25, name="Gemma3ForConditionalGeneration"),
+    ]
+)
+
+
+@settings(max_examples=300)
+@given(
+    st.builds(
+        Inputs,
+        name=st.just("x"),
+        engine=ENGINES,
+        release=RELEASES,
+        shape=SHAPES,
+        gpus=st.just((H200,) * 8) | st.lists(st.just(H100) | GPUS, max_size=9).map(tuple),
+        ranks=st.just(Ranks()) | st.just(Ranks(tensor=8)) | RANKS,
+        settings=st.just(Settings()) | SETTINGS,
+        weight_bytes=SIZES,
+        readings=st.just(Readings()) | READINGS,
+        host=HOST,
+    ),
+    st.builds(
+        Wish,
+        context_tokens=COUNTS,
+        parallel=COUNTS,
+        tensor_sizes=st.lists(st.integers(-1, 9), max_size=2).map(tuple),
+    ),
+)
+def test_whatever_the_inputs_there_is_an_answer(inputs: Inputs, wish: Wish) -> None:
+    check(inputs, wish)

@@ -34,11 +34,12 @@ def derive(
     engine: str = "sglang",
     hardware: Any = HARDWARE,
     checkpoint: Any = CHECKPOINT,
+    release: str = "",
     **settings: Any,
 ) -> dict[str, Any]:
     named = {name.replace("_", "-"): value for name, value in settings.items()}
     return derive_hicache(
-        engine=(engine, RELEASES[engine]),
+        engine=(engine, release or RELEASES[engine]),
         hardware=hardware,
         checkpoint=checkpoint,
         settings={**(SGLANG if engine == "sglang" else {}), **named},
@@ -76,10 +77,16 @@ def test_a_ratio_is_bounded_by_what_the_pool_on_the_gpu_can_be() -> None:
 
 def test_models_with_a_state_have_a_second_cache_of_the_same_size() -> None:
     hybrid = {**CHECKPOINT, "has_linear_attention": True}
-    assert derive(hicache_size=25, checkpoint=hybrid)["needed_bytes"] == 16 * 25_000_000_000
+    old = derive(hicache_size=25, checkpoint=hybrid, release="0.5.12")
+    assert old["needed_bytes"] == 16 * 25_000_000_000
+    # Later releases divide one size among all kinds of pools.
+    new = derive(hicache_size=25, checkpoint=hybrid, release="0.5.17")
+    assert new["needed_bytes"] == 8 * 25_000_000_000
     unsure = {**CHECKPOINT, "has_linear_attention": NOT_KNOWN}
-    assert isinstance(derive(hicache_size=30, checkpoint=unsure)["is_too_large"], Unknown)
-    assert derive(hicache_size=20, checkpoint=unsure)["is_too_large"] is False
+    found = derive(hicache_size=30, checkpoint=unsure, release="0.5.12")
+    assert isinstance(found["is_too_large"], Unknown)
+    found = derive(hicache_size=20, checkpoint=unsure, release="0.5.12")
+    assert found["is_too_large"] is False
 
 
 def test_groups_that_share_out_requests_are_the_same_ranks_and_copies_are_not() -> None:

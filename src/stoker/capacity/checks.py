@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stoker.capacity import processor
 from stoker.capacity.drafting import has_unknown_draft
-from stoker.capacity.free_memory import find_row
+from stoker.capacity.fraction import default_share
+from stoker.capacity.free_memory import find_row, total_mib
 from stoker.capacity.inputs import Gpu, Inputs
 from stoker.knowledge.capacity import load_sglang, load_vllm
 
@@ -29,6 +31,7 @@ def _list_obstacles(inputs: Inputs) -> Iterator[str]:
         return
     yield from _check_model(inputs)
     yield from _check_numbers(inputs)
+    yield from _list_undescribed(inputs, refuses=True)
     if inputs.engine == "vllm" and inputs.shape.states and has_unknown_draft(inputs):
         yield (
             "how recurrent states and an unknown draft model share blocks is not described; the "
@@ -36,6 +39,29 @@ def _list_obstacles(inputs: Inputs) -> Iterator[str]:
         )
     if inputs.engine != "llamacpp":
         yield from _check_gpus(inputs)
+        yield from _check_chosen_share(inputs)
+
+
+def _check_chosen_share(inputs: Inputs) -> Iterator[str]:
+    """Settings that leave nothing of a GPU by the engine's own rule for its share."""
+    sizes = [size for size in map(total_mib, inputs.gpus) if size is not None]
+    if inputs.engine != "sglang" or inputs.settings.memory_share is not None or not sizes:
+        return
+    share = default_share(inputs, min(sizes)) if min(sizes) > 0 else 0.0
+    if not 0 < share <= 1:
+        yield (
+            f"the share of the GPU that the engine chooses comes out at {share:.3f}: capture "
+            "graphs for fewer requests, read prompts in smaller parts, or set the share"
+        )
+
+
+def _list_undescribed(inputs: Inputs, *, refuses: bool) -> Iterator[str]:
+    readings = inputs.readings
+    # What lies in the weights' place was seen where the free memory after them was read.
+    is_seen = readings.free_after_bytes is not None or readings.pool_bytes is not None
+    for each in inputs.settings.parts.undescribed:
+        if each.refuses is refuses and not (each.of_weights and is_seen):
+            yield f"{each.says}; the engine's log of one start settles it"
 
 
 def _check_model(inputs: Inputs) -> Iterator[str]:
@@ -74,6 +100,9 @@ def _check_numbers(inputs: Inputs) -> Iterator[str]:
 
 def _check_gpus(inputs: Inputs) -> Iterator[str]:
     ranks, gpus = inputs.ranks, inputs.gpus
+    if inputs.processor is not None:
+        yield from processor.find_obstacles(inputs)
+        return
     if not gpus:
         yield "there are no GPUs, and this engine keeps its cache on them"
         return
@@ -94,6 +123,7 @@ def find_doubts(inputs: Inputs) -> tuple[str, ...]:
 
 
 def _list_doubts(inputs: Inputs) -> Iterator[str]:
+    yield from _list_undescribed(inputs, refuses=False)
     if inputs.engine == "llamacpp":
         return
     if _are_mixed(inputs.gpus):
@@ -106,7 +136,8 @@ def _list_doubts(inputs: Inputs) -> Iterator[str]:
     readings = inputs.readings
     if readings.weight_bytes is None and inputs.weight_bytes is None:
         yield "the weights are estimated from the config: their headers settle them"
-    if readings.free_before_bytes is None and all(gpu.free_bytes is None for gpu in inputs.gpus):
+    is_seen = any(gpu.free_bytes is not None for gpu in inputs.gpus)
+    if readings.free_before_bytes is None and inputs.gpus and not is_seen:
         yield "the free memory of the GPUs is from a table: reading it settles it"
     if not inputs.release:
         yield "the engine's release is not known: the newest rules were taken"

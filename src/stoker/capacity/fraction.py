@@ -17,6 +17,8 @@ _VISION_SHARE, _VISION_LAYERS, _VISION_WIDTH = 0.95, 24, 1024
 #: Steps of the captured sizes of prompts: up to so many tokens, in steps of so many.
 _PREFILL_STEPS = ((32, 4), (256, 16), (512, 32), (1024, 64), (4096, 256), (1 << 40, 512))
 _MANY_RANKS = 4
+#: What a server does where prompts are read by one and answers written by another.
+_READS_PROMPTS, _DECODES = "prefill", "decode"
 
 
 def default_share(inputs: Inputs, total_mib: float) -> float:
@@ -32,7 +34,9 @@ def default_share(inputs: Inputs, total_mib: float) -> float:
         reserved = _reserve(inputs, rule, total_mib) + _draft_mib(inputs, rule)
     share = round((total_mib - reserved) / total_mib, 3)
     vision = inputs.shape.other.vision
-    return share * _vision_factor(vision) if vision is not None else share
+    if vision is None or (rule.by_role and inputs.settings.parts.batch.role == _DECODES):
+        return share
+    return share * _vision_factor(vision)
 
 
 def chunk_tokens(inputs: Inputs, total_mib: float) -> int:
@@ -61,17 +65,27 @@ def _reserve_by_steps(rule: ShareRule, total_mib: float, ranks: int) -> float:
 def _reserve(inputs: Inputs, rule: ShareRule, total_mib: float) -> float:
     tokens = chunk_tokens(inputs, total_mib)
     largest = graph_requests(inputs, total_mib)
-    reserved = _META_MIB + max(tokens, _LEAST_TOKENS) * _TOKEN_MIB
-    if inputs.settings.parts.batch.has_graphs:
+    role = inputs.settings.parts.batch.role if rule.by_role else ""
+    step = _decoded_tokens(inputs, largest) if role == _DECODES else tokens
+    reserved = _META_MIB + max(step, _LEAST_TOKENS) * _TOKEN_MIB
+    if inputs.settings.parts.batch.has_graphs and role != _READS_PROMPTS:
         reserved += largest * _REQUEST_MIB
     reserved += inputs.ranks.tensor * max(1, inputs.ranks.pipeline) * _RANK_MIB
     groups = inputs.ranks.attention_groups
-    if groups > 1:
+    if groups > 1 and role != _READS_PROMPTS:
         reserved += largest * groups * _GROUP_MIB
         if largest > _MANY_REQUESTS:
             reserved += largest * groups * _MANY_GROUP_MIB
-    reserved += _prefill_mib(inputs, rule, tokens)
+    if role != _DECODES:
+        reserved += _prefill_mib(inputs, rule, tokens)
     return max(reserved, _FLOOR_MIB) if total_mib > _FLOOR_ABOVE_MIB else reserved
+
+
+def _decoded_tokens(inputs: Inputs, largest: int) -> int:
+    """Tokens of a step that reads no prompts."""
+    speculation = inputs.settings.parts.speculation
+    drafted = (speculation.tokens or 1) if speculation is not None else 1
+    return (inputs.settings.parts.batch.requests or largest) * drafted
 
 
 def _prefill_mib(inputs: Inputs, rule: ShareRule, tokens: int) -> float:
@@ -81,7 +95,8 @@ def _prefill_mib(inputs: Inputs, rule: ShareRule, tokens: int) -> float:
         return 0.0
     if any(kind.latent_width for kind in inputs.shape.attention):
         return rule.latent_prefill_mib
-    return rule.prefill_mib * _count_prefill_sizes(tokens)
+    captured = batch.prefill_graph_tokens or min(tokens, inputs.settings.most_tokens or tokens)
+    return rule.prefill_mib * _count_prefill_sizes(captured)
 
 
 def _is_plain(inputs: Inputs) -> bool:

@@ -14,8 +14,10 @@ class Attention:
     """Layers of one kind that keep keys and values of each token.
 
     ``kv_heads`` of ``key_width`` and ``value_width`` elements. With a ``latent_width`` one vector
-    (that and ``rope_width``) stands for all heads. ``index_width``: a sparse attention's own key
+    (that and ``rope_width``) stands for all heads; without one ``rope_width`` is the part of a head
+    that has a position (0: all of it). ``index_width``: a sparse attention's own key
     of so many elements beside it. ``window_tokens``: each token attends to so many only.
+    ``shared_layers`` of them use what other layers keep, in engines that know of it.
     """
 
     layers: int
@@ -26,6 +28,7 @@ class Attention:
     rope_width: int = 0
     index_width: int = 0
     window_tokens: int | None = None
+    shared_layers: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,40 +51,46 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vision:
-    """An image encoder beside the language model."""
+    """An image encoder beside the language model; ``mergers`` make one token of four patches."""
 
     layers: int
     hidden_width: int
     intermediate_width: int = 0
+    mergers: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experts:
     """The experts of each layer that has them, ``used`` of them for a token; ``shared_width`` of
-    those that all tokens use; ``dense_layers`` have none."""
+    those that all tokens use; ``dense_layers`` have none. ``latent_width``: experts work on vectors
+    of so many elements, not of the hidden width."""
 
     count: int
     width: int
     used: int = 0
     shared_width: int = 0
     dense_layers: int = 0
+    latent_width: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantization:
     """How the weights are stored: a ``method`` in the words of config files, ``bits`` and the
-    elements that share a scale (0: a whole row or tensor). Empty ``method``: not quantized."""
+    elements that share a scale (0: a whole row or tensor). Empty ``method``: not quantized.
+    ``kept``: classes of tensors that the model says are left as they were (None: it says nothing
+    of them)."""
 
     method: str = ""
     bits: int = 16
     group: int = 0
+    kept: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extras:
     """What not every model has. ``query_latent_width``: queries are made of a latent vector.
     ``nope_width``: the part of a latent attention's key without a position. ``draft_layers``: for
-    drafting tokens, of the model's own."""
+    drafting tokens, of the model's own. ``table_elements`` of tables of words beside the usual."""
 
     experts: Experts | None = None
     vision: Vision | None = None
@@ -90,6 +99,7 @@ class Extras:
     query_latent_width: int = 0
     nope_width: int = 0
     draft_layers: int = 0
+    table_elements: int = 0
     quantization: Quantization = Quantization()
     number_type: str = ""
 
@@ -120,7 +130,8 @@ class Gpu:
 
     ``total_bytes`` as the driver says, ``free_bytes`` before the engine starts (None: not looked
     at). ``key`` is its row in the table of GPUs. ``is_shared_memory``: it has no memory of its own
-    (GB10); ``is_slice``: a MIG slice.
+    (GB10); ``is_slice``: a MIG slice. ``node``: the NUMA node that it is nearest to (None: not
+    known).
     """
 
     total_bytes: int | None
@@ -128,6 +139,7 @@ class Gpu:
     key: str = ""
     is_shared_memory: bool = False
     is_slice: bool = False
+    node: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,12 +193,20 @@ class StateSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSettings:
     """The cache in host memory: ``size_bytes`` outright or a ``ratio`` to the pool on the GPU.
-    ``weight_bytes`` of the weights stay in host memory, for each rank."""
+
+    ``share`` of what is free, which the engine fits itself into where it has neither.
+    ``weight_bytes`` of the weights stay in host memory, for each rank. ``binds``: whether each rank
+    is bound to the node of its GPU (None: as the release does by itself); ``nodes`` of the ranks
+    where they are set.
+    """
 
     is_on: bool = False
     ratio: float | None = None
     size_bytes: int | None = None
     weight_bytes: int = 0
+    share: float | None = None
+    binds: bool | None = None
+    nodes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +214,8 @@ class Batch:
     """What sizes the work of one step, all None where the engine chooses.
 
     ``requests`` at the same time, ``chunk_tokens`` of a prompt in one step, ``batch_tokens`` of all
-    requests in one step, ``graph_requests``: the largest captured batch.
+    requests in one step, ``graph_requests``: the largest captured batch, ``prefill_graph_tokens``:
+    the longest captured prompt.
     """
 
     requests: int | None = None
@@ -203,16 +224,17 @@ class Batch:
     graph_requests: int | None = None
     has_graphs: bool = True
     has_prefill_graphs: bool | None = None
+    prefill_graph_tokens: int | None = None
     role: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlamaSettings:
-    """llama.cpp: ``sequences`` served at the same time, the tokens of a physical batch, whether
-    they share one cache, whether sliding layers keep everything, and how many layers are on the
-    GPU (None: all)."""
+    """llama.cpp: ``sequences`` served at the same time (None: as many as its server takes, which
+    then share one cache), the tokens of a physical batch, whether they share one cache, whether
+    sliding layers keep everything, and how many layers are on the GPU (None: all)."""
 
-    sequences: int = 1
+    sequences: int | None = None
     micro_batch_tokens: int = 512
     is_unified: bool = False
     keeps_all: bool = False
@@ -220,14 +242,32 @@ class LlamaSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Undescribed:
+    """A setting that moves memory in a way that is not described: ``says`` is a sentence without a
+    full stop. ``refuses``: then no figure may be given. ``of_weights``: it moves these alone."""
+
+    says: str
+    refuses: bool = False
+    of_weights: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsParts:
-    """The settings of single parts; ``llama`` is for llama.cpp alone."""
+    """The settings of single parts; ``llama`` is for llama.cpp alone.
+
+    ``keeps_all``: sliding layers keep all tokens, as the others do. ``undescribed``: settings that
+    move memory and are not described. ``has_memory_saver``: what the weights had is held when it is
+    freed.
+    """
 
     batch: Batch = Batch()
     state: StateSettings = StateSettings()
     host: HostSettings = HostSettings()
     speculation: Speculation | None = None
     llama: LlamaSettings = LlamaSettings()
+    keeps_all: bool = False
+    has_memory_saver: bool = False
+    undescribed: tuple[Undescribed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +301,8 @@ class Readings:
     ``free_before_bytes`` and ``free_after_bytes``: free memory before and after the weights were
     loaded, the least over the ranks. ``pool_bytes``: what the engine found for the pool.
     ``missing_bytes``: what that start had less than predicted from its own readings.
-    ``resolved_parts``: other parts as the engine told them, by name and bytes.
+    ``resolved_parts``: other parts as the engine told them, by name and bytes; ``host_cache`` as
+    one process told it.
     """
 
     free_before_bytes: int | None = None
@@ -273,20 +314,44 @@ class Readings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeMemory:
+    """One NUMA node of the machine: what of its memory is free or would be given back."""
+
+    node: int
+    available_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """The machine's memory: all of it, what is available now, and the least limit on it (None:
-    none). ``pinned_limit_bytes``: how much a process may lock."""
+    none). ``pinned_limit_bytes``: how much a process may lock. ``nodes``: its NUMA nodes, empty
+    where nobody looked; ``shared_bytes``: what is free of the memory that processes share."""
 
     total_bytes: int | None = None
     available_bytes: int | None = None
     limit_bytes: int | None = None
     pinned_limit_bytes: int | None = None
+    nodes: tuple[NodeMemory, ...] = ()
+    shared_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Processor:
+    """The engine computes on the machine's processors, and all of it lies in the machine's memory.
+
+    What its environment sets: ``kv_bytes`` of the cache outright, and whether it is told which
+    cores to use.
+    """
+
+    kv_bytes: int | None = None
+    has_chosen_cores: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
     """All of it. ``weight_bytes``: of the weights on the fullest rank, from the headers of the
-    files (None: estimated from ``shape``). ``release`` is the engine's version ("" unknown)."""
+    files (None: estimated from ``shape``). ``release`` is the engine's version ("" unknown).
+    ``processor`` None: the engine uses GPUs, or may."""
 
     name: str
     engine: str
@@ -298,3 +363,4 @@ class Inputs:
     weight_bytes: int | None = None
     readings: Readings = Readings()
     host: Host = Host()
+    processor: Processor | None = None

@@ -12,7 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from stoker.capacity.correction import find_missing_bytes
-from stoker.capacity.host_cache_limits import list_limits, tell_broken
+from stoker.capacity.host_cache import find_available
+from stoker.capacity.host_cache_limits import (
+    list_limits,
+    list_node_limits,
+    tell_broken,
+    tell_soft,
+)
 from stoker.capacity.inputs import Inputs
 from stoker.capacity.predict import predict
 from stoker.capacity.what_if import (
@@ -126,17 +132,13 @@ def _judge_host(row: OptionRow, trial: Trial, after: Capacity, gain: Span) -> _F
     if cache is None:
         return _Found()
     option = _make(row, trial, None, gain=gain, share=None)
-    limits = list_limits(trial.inputs, cache)
+    limits = (*list_limits(trial.inputs, cache), *list_node_limits(trial.inputs, cache))
     broken = tell_broken(limits)
     if broken:
         return _Found(refusal=f"not possible here: {option.title} ({broken})")
     cost = f"{_tell_room(trial.inputs, cache)}; {row.cost}"
-    risk = option.risk + "".join(
-        f"; {limit.title}: {(limit.allowed_bytes or 0) / GIB:.2f} GiB here, which transfers "
-        "between machines keep to"
-        for limit in limits
-        if limit.is_kept is False
-    )
+    soft = tell_soft(limits)
+    risk = f"{option.risk}; {soft}" if soft else option.risk
     return _Found(
         option=replace(
             option,
@@ -154,8 +156,7 @@ def _tell_room(inputs: Inputs, cache: HostCache) -> str:
     text = f"takes {total / 1e9:.1f} GB in all ({total / GIB:.1f} GiB)"
     if cache.ranks > 1:
         text += f", {cache.rank_bytes.likely / 1e9:.1f} GB for each of {cache.ranks} ranks"
-    known = [inputs.host.available_bytes, inputs.host.limit_bytes]
-    room = min((size for size in known if size is not None), default=None)
+    room = find_available(inputs)
     if room is None or cache.remaining_bytes is None:
         return f"{text}; how much memory is free is not known"
     left = cache.remaining_bytes.likely

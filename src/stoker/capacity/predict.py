@@ -7,9 +7,12 @@ none and ``unknown`` says which reading settles it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stoker.capacity import llamacpp, sglang, vllm
 from stoker.capacity.checks import find_doubts, find_obstacles
-from stoker.capacity.host_cache import find_problems, size_host_cache
+from stoker.capacity.host_cache import size_host_cache
+from stoker.capacity.host_cache_limits import find_problems
 from stoker.capacity.inputs import Inputs
 from stoker.capacity.maps import gpu_maps, host_map
 from stoker.capacity.pool import Budget, Pool, Refusal
@@ -20,6 +23,7 @@ from stoker.model.capacity import Capacity, Span
 
 def predict(inputs: Inputs) -> Capacity:
     """What fits, where it lies, and what is not known."""
+    inputs = _without_windows(inputs)
     obstacles = find_obstacles(inputs)
     if obstacles:
         return _refuse(inputs, obstacles)
@@ -47,6 +51,7 @@ def predict(inputs: Inputs) -> Capacity:
 
 def predict_pool(inputs: Inputs) -> tuple[Budget, Pool] | Refusal:
     """The budget and the pool alone, for inputs that :func:`find_obstacles` has nothing against."""
+    inputs = _without_windows(inputs)
     weights = find_target_weights(inputs)
     if inputs.engine == "llamacpp":
         return _predict_llamacpp(inputs, weights)
@@ -63,6 +68,15 @@ def predict_pool(inputs: Inputs) -> tuple[Budget, Pool] | Refusal:
     if pool.tokens.likely <= 0:
         return Refusal(reasons=(_why_nothing_is_left(budget),))
     return budget, pool
+
+
+def _without_windows(inputs: Inputs) -> Inputs:
+    """The same where a setting makes sliding layers keep all tokens, as the others do."""
+    shape = inputs.shape
+    if inputs.engine == "llamacpp" or not inputs.settings.parts.keeps_all:
+        return inputs
+    kinds = tuple(replace(kind, window_tokens=None) for kind in shape.attention)
+    return replace(inputs, shape=replace(shape, attention=kinds))
 
 
 def _predict_llamacpp(inputs: Inputs, weights: Span | None) -> tuple[Budget, Pool] | Refusal:

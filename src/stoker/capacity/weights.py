@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from stoker.capacity.cells import attention_ranks, count_heads, stage_layers
 from stoker.capacity.inputs import Attention, Inputs, Quantization, Ranks, Shape, State
 from stoker.capacity.intervals import about, add, exact, spread
-from stoker.knowledge.capacity import Stored, find_row, load_sglang, load_stored, load_vllm
+from stoker.knowledge.capacity import MIB, Stored, find_row, load_sglang, load_stored, load_vllm
+from stoker.knowledge.capacity_copies import load_copies
 from stoker.knowledge.model_dimensions import load_shape_keys
 from stoker.model.capacity import Span
 
@@ -32,8 +33,8 @@ def find_target_weights(inputs: Inputs) -> Span | None:
         return exact(float(inputs.readings.weight_bytes))
     rope = load_sglang().rope if inputs.engine == "sglang" else load_vllm().rope
     if inputs.weight_bytes is not None:
-        table = exact(float(rope_bytes(inputs, rope.element_bytes)))
-        return add(spread(float(inputs.weight_bytes), _HEADER_SPREAD), table)
+        beside = exact(float(rope_bytes(inputs, rope.element_bytes)) + copied_bytes(inputs))
+        return add(spread(float(inputs.weight_bytes), _HEADER_SPREAD), beside)
     return estimate_weights(inputs, rope.element_bytes)
 
 
@@ -42,17 +43,21 @@ def estimate_weights(inputs: Inputs, rope_element_bytes: int) -> Span | None:
     shape = inputs.shape
     if not (shape.hidden_width and shape.vocabulary and shape.layers):
         return None
-    if not shape.intermediate_width and shape.other.experts is None:
+    experts = shape.other.experts
+    if experts is None and not shape.intermediate_width:
+        return None
+    if experts is not None and not (experts.count and experts.width):
         return None
     stored = _find_stored(shape.other.quantization, shape)
     if stored is None:
         return None
+    kept = _find_kept(stored, shape.other.quantization)
     likely = 0.0
     for name, count in count_elements(shape, inputs.ranks):
-        likely += count * (_FULL_BYTES if name in stored.kept else _element_bytes(stored, shape))
-    rope = exact(float(rope_bytes(inputs, rope_element_bytes)))
+        likely += count * (_FULL_BYTES if name in kept else _element_bytes(stored, shape))
+    beside = exact(float(rope_bytes(inputs, rope_element_bytes)) + copied_bytes(inputs))
     unseen = about(0.0, more=_unseen_vision(shape))
-    return add(spread(likely, stored.spread), rope, unseen, _leak(inputs, likely))
+    return add(spread(likely, stored.spread), beside, unseen, _leak(inputs, likely))
 
 
 def count_elements(shape: Shape, ranks: Ranks) -> Iterator[tuple[str, float]]:
@@ -62,6 +67,7 @@ def count_elements(shape: Shape, ranks: Ranks) -> Iterator[tuple[str, float]]:
     yield "embeddings", table
     if not shape.other.is_tied:
         yield "head", table
+    yield "embeddings", shape.other.table_elements / ways
     for kind in shape.attention:
         layers = stage_layers(kind.layers, ranks)
         yield "attention", layers * _attention_elements(shape, kind, ranks)
@@ -74,7 +80,9 @@ def count_elements(shape: Shape, ranks: Ranks) -> Iterator[tuple[str, float]]:
     if vision is not None and vision.layers and vision.hidden_width:
         inner = vision.intermediate_width or 4 * vision.hidden_width
         each = vision.hidden_width * (4 * vision.hidden_width + 2 * inner)
-        yield "vision", float(vision.layers * each)
+        merged = 4 * vision.hidden_width
+        merging = vision.mergers * merged * (merged + shape.hidden_width)
+        yield "vision", float(vision.layers * each + merging)
 
 
 def _attention_elements(shape: Shape, kind: Attention, ranks: Ranks) -> float:
@@ -119,7 +127,9 @@ def _feed_elements(shape: Shape, ranks: Ranks) -> Iterator[tuple[str, float]]:
     dense = min(layers, experts.dense_layers)
     yield "dense", dense * matrices * hidden * shape.intermediate_width / ways
     layers -= dense
-    yield "experts", layers * experts.count * matrices * hidden * experts.width / ways
+    inner = experts.latent_width or hidden
+    yield "experts", layers * experts.count * matrices * inner * experts.width / ways
+    yield "router", float(layers * 2 * hidden * experts.latent_width)
     yield "shared", layers * matrices * hidden * experts.shared_width / ways
     yield "router", float(layers * experts.count * hidden)
 
@@ -136,12 +146,20 @@ def _find_stored(quantization: Quantization, shape: Shape) -> Stored | None:
     for row in load_stored():
         if not re.search(row.method, quantization.method.lower()):
             continue
-        if row.needs and not is_latent:
+        if (row.needs and not is_latent) or (row.classes and shape.model_class not in row.classes):
             continue
         # Config files that give no bits leave sixteen.
         if row.bits in (0, quantization.bits) or quantization.bits == 16:
             return row
     return None
+
+
+def _find_kept(stored: Stored, quantization: Quantization) -> frozenset[str]:
+    """What stays in 16 bit: what the model says of classes that differ, else what is usual."""
+    usual = frozenset(stored.kept)
+    told = quantization.kept
+    differing = {row.name for row in load_shape_keys().kept}
+    return usual if told is None or not stored.kept else (usual - differing) | set(told)
 
 
 def _element_bytes(stored: Stored, shape: Shape) -> float:
@@ -152,8 +170,45 @@ def _element_bytes(stored: Stored, shape: Shape) -> float:
 def rope_bytes(inputs: Inputs, element_bytes: int) -> int:
     """The tables of rotary positions, one for each width of heads."""
     context = inputs.shape.context_tokens or 0
-    widths = {kind.rope_width or kind.key_width for kind in inputs.shape.attention}
-    return sum(context * width * element_bytes for width in widths)
+    return sum(context * width * element_bytes for width in _table_widths(inputs))
+
+
+def _table_widths(inputs: Inputs) -> set[int]:
+    return {kind.rope_width or kind.key_width for kind in inputs.shape.attention}
+
+
+def copied_bytes(inputs: Inputs) -> float:
+    """Of the up-projection of a latent attention, where the engine keeps it a second time."""
+    shape, ranks = inputs.shape, inputs.ranks
+    stored = _find_stored(shape.other.quantization, shape)
+    if inputs.engine not in load_copies().latent.engines or stored is None:
+        return 0.0
+    is_full = "attention" in _find_kept(stored, shape.other.quantization)
+    element = _FULL_BYTES if is_full else _element_bytes(stored, shape)
+    heads = max(1, shape.heads // attention_ranks(ranks))
+    return element * sum(
+        stage_layers(kind.layers, ranks)
+        * heads
+        * kind.latent_width
+        * (shape.other.nope_width + kind.value_width)
+        for kind in shape.attention
+    )
+
+
+def held_table_bytes(inputs: Inputs) -> int:
+    """Of the first table of positions, which a memory saver holds when a longer one is made.
+
+    0 where the longest request is shorter than what the model was made for, so that none is made.
+    """
+    rule = load_copies().table
+    made_for = inputs.shape.context_tokens or 0
+    context = inputs.settings.context_tokens or made_for
+    is_held = inputs.settings.parts.has_memory_saver and inputs.engine in rule.engines
+    longer = -(-(context + rule.margin_tokens) // rule.align_tokens) * rule.align_tokens
+    if not is_held or longer <= made_for:
+        return 0
+    element, step = load_sglang().rope.element_bytes, rule.step_mib * MIB
+    return sum(-(-longer * width * element // step) * step for width in _table_widths(inputs))
 
 
 def _unseen_vision(shape: Shape) -> float:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from stoker.capacity.cells import find_number_type
 from stoker.capacity.fraction import graph_requests
 from stoker.capacity.free_memory import total_mib
-from stoker.capacity.host_cache import ranks_on_host
+from stoker.capacity.host_cache import find_available, ranks_on_host
 from stoker.capacity.inputs import Batch, HostSettings, Inputs, Ranks, SettingsParts, StateSettings
 from stoker.capacity.pool import Budget, Pool, Refusal
 from stoker.capacity.predict import predict, predict_pool
@@ -27,6 +27,8 @@ from stoker.knowledge.host_cache import load_host_cache
 
 #: Of a hundredth, so that 0.9 is not taken for a little less.
 _ROUND = 1e-6
+#: A context that is chosen here is a whole number of these.
+_STEP_TOKENS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,18 +171,18 @@ def _try_host_ratio(row: OptionRow, scene: Scene) -> Iterator[Trial]:
 def _try_host_size(row: OptionRow, scene: Scene) -> Iterator[Trial]:
     """A share of what the machine has free, in whole units of the flag."""
     inputs, host = scene.inputs, scene.inputs.settings.parts.host
-    known = [inputs.host.available_bytes, inputs.host.limit_bytes]
-    room = min((size for size in known if size is not None), default=None)
+    room = find_available(inputs)
     if room is None or host.is_on or not inputs.settings.has_prefix_reuse:
         return
     rules, ranks = load_host_cache().find(inputs.engine, inputs.release), ranks_on_host(inputs)
-    if not rules.cache.by_rank and ranks > 1:
-        return  # how one cache is shared among ranks is not described
     unit = load_capacity_flags()[inputs.engine].bytes["host_size"]
-    each = (room - rules.reserve_bytes - host.weight_bytes * ranks) // max(1, ranks)
+    # One size is for each rank, or for all ranks of a copy of the model together.
+    caches = ranks if rules.cache.by_rank else max(1, inputs.ranks.replicas)
+    each = (room - rules.reserve_bytes - host.weight_bytes * ranks) // max(1, caches)
+    held = scene.pool.pool_bytes.likely * ranks / caches
     for share in row.values:
         whole = int(each * share) // unit
-        if whole >= 1 and whole * unit > scene.pool.pool_bytes.likely:
+        if whole >= 1 and whole * unit > held:
             changed = replace(host, is_on=True, ratio=None, size_bytes=whole * unit)
             yield Trial(value=whole, inputs=_change_host(inputs, changed), after=str(whole))
 
@@ -302,13 +304,63 @@ def _try_state_type(row: OptionRow, scene: Scene) -> Iterator[Trial]:
 def _try_draft_tokens(row: OptionRow, scene: Scene) -> Iterator[Trial]:
     parts = scene.inputs.settings.parts
     drafting = parts.speculation
-    if drafting is None or drafting.tokens is None:
+    if drafting is None or drafting.tokens is None or drafting.kind not in row.words:
         return
     for value in row.values:
         if value < drafting.tokens:
             shorter = replace(drafting, tokens=int(value))
             changed = _change_parts(scene.inputs, replace(parts, speculation=shorter))
             yield _count(changed, int(value), drafting.tokens)
+
+
+def _try_more_context(row: OptionRow, scene: Scene) -> Iterator[Trial]:
+    """llama.cpp's cache is as long as it is told to be: shares of what is free."""
+    room = _find_room(scene)
+    price = scene.pool.token_bytes
+    if room is None or price <= 0:
+        return
+    now = scene.pool.tokens.likely
+    for share in row.values:
+        yield from _try_length(scene.inputs, now, int(now + share * room / price))
+
+
+def _try_packed_context(row: OptionRow, scene: Scene) -> Iterator[Trial]:
+    """Fewer bytes for a token, and so many more of them in the bytes that it has now."""
+    settings, now = scene.inputs.settings, scene.pool.tokens.likely
+    for word in row.words:
+        packed = replace(scene.inputs, settings=replace(settings, kv_type=word, value_type=word))
+        found = predict_pool(packed)
+        if isinstance(found, Refusal) or found[1].token_bytes >= scene.pool.token_bytes:
+            continue
+        longer = int(now * scene.pool.token_bytes / max(1.0, found[1].token_bytes))
+        for trial in _try_length(packed, now, longer):
+            yield replace(trial, after=word)
+
+
+def _try_length(inputs: Inputs, now: float, wanted: int) -> Iterator[Trial]:
+    """A longer context in whole steps, no longer than the model's own and for one request alone."""
+    longest = inputs.shape.context_tokens
+    is_one = inputs.settings.parts.llama.sequences in (None, 1)
+    if not longest or not is_one:
+        return
+    value = min(wanted, longest) // _STEP_TOKENS * _STEP_TOKENS
+    if value > now:
+        changed = replace(inputs, settings=replace(inputs.settings, context_tokens=value))
+        yield _count(changed, value, int(now))
+
+
+def _find_room(scene: Scene) -> float | None:
+    """What is free for a longer cache: on the one GPU, else of the machine; None: not known."""
+    inputs, pool = scene.inputs, scene.pool
+    kept = load_options().bounds.least_free_mib * MIB
+    if len(inputs.gpus) == 1:
+        left = find_unused(inputs)
+        return None if left is None else max(0.0, left - kept)
+    free = find_available(inputs)
+    if inputs.gpus or free is None or inputs.weight_bytes is None:
+        return None
+    states = pool.state_bytes.likely if pool.state_bytes is not None else 0.0
+    return max(0.0, free - inputs.weight_bytes - pool.pool_bytes.likely - states - kept)
 
 
 _CHANGES: Mapping[str, Callable[[OptionRow, Scene], Iterator[Trial]]] = {
@@ -327,6 +379,8 @@ _CHANGES: Mapping[str, Callable[[OptionRow, Scene], Iterator[Trial]]] = {
     "state_slots": _try_slots,
     "state_type": _try_state_type,
     "draft_tokens": _try_draft_tokens,
+    "more_context": _try_more_context,
+    "packed_context": _try_packed_context,
 }
 #: Every change that a row may name.
 CHANGES = frozenset(_CHANGES)

@@ -112,7 +112,8 @@ class Reserve:
 class ShareRule:
     """How the share of a GPU is chosen; ``is_rough``: the rule is known in part only.
 
-    ``prefill_is_plain``: prompts are captured in the plainest deployments alone.
+    ``prefill_is_plain``: prompts are captured in the plainest deployments alone. ``by_role``: what
+    reads prompts alone keeps nothing for decoding, and the other way round.
     """
 
     versions: str
@@ -125,6 +126,7 @@ class ShareRule:
     draft_mib: int = 0
     alone_draft_mib: int = 0
     prefill_is_plain: bool = False
+    by_role: bool = False
     is_rough: bool = False
 
 
@@ -402,6 +404,7 @@ class Stored:
     group: int = 0
     scale_bytes: float = 0.0
     needs: str = ""
+    classes: tuple[str, ...] = ()
 
 
 @cache

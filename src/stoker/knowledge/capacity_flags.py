@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
+from stoker.errors import DataError
 from stoker.knowledge.datafiles import check_source, read_toml
 from stoker.knowledge.structure import structure
 from stoker.model.finding import Source
@@ -20,7 +21,10 @@ _WHERE = "capacity/settings.toml"
 class FlagRow:
     """The flags of one engine: numbers, words, switches, and sizes with the bytes of their unit.
 
-    ``draft_table``: a flag whose value is a table about drafting.
+    ``also`` names further places of the same meaning, which count where the first is not set; a
+    place is a flag, or a flag and a path in its table (``flag:a.b``). ``off_words``: a place, and
+    the words in it that switch the meaning off. ``largest``: places of lists whose greatest number
+    counts before all others.
     """
 
     engine: str
@@ -31,7 +35,34 @@ class FlagRow:
     off: Mapping[str, str] = field(default_factory=dict)
     sized: Mapping[str, str] = field(default_factory=dict)
     bytes: Mapping[str, int] = field(default_factory=dict)
+    also: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    off_words: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    largest: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     draft_table: str = ""
+
+    def places(self, meaning: str, first: Mapping[str, str]) -> tuple[str, ...]:
+        """Where a meaning may stand, in the order in which the places count."""
+        known = first.get(meaning)
+        return (*(() if known is None else (known,)), *self.also.get(meaning, ()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndescribedRow:
+    """A flag that moves memory in a way that is not described.
+
+    It counts where its number is above ``above``, else where it is one of ``words``, else where it
+    is set to anything but false, none and zero. ``refuses``: then no figure may be given.
+    ``of_weights``: it moves the weights alone, so what is free after them settles it.
+    """
+
+    engine: str
+    flag: str
+    says: str
+    source: Source
+    above: float | None = None
+    words: tuple[str, ...] = ()
+    refuses: bool = False
+    of_weights: bool = False
 
 
 @cache
@@ -40,4 +71,16 @@ def load_capacity_flags() -> Mapping[str, FlagRow]:
     rows = structure(tuple[FlagRow, ...], read_toml(_WHERE).get("flag"), where=_WHERE)
     for row in rows:
         check_source(row.source, where=f"{_WHERE}: {row.engine}")
+        if set(row.sized) != set(row.bytes):
+            raise DataError(f"{_WHERE}: {row.engine}: sized and bytes name different meanings")
     return {row.engine: row for row in rows}
+
+
+@cache
+def load_undescribed() -> tuple[UndescribedRow, ...]:
+    """What moves memory and is not described. Raises DataError."""
+    where = f"{_WHERE}: undescribed"
+    rows = structure(tuple[UndescribedRow, ...], read_toml(_WHERE).get("undescribed"), where=where)
+    for row in rows:
+        check_source(row.source, where=f"{where} {row.flag}")
+    return rows

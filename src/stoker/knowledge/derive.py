@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
 
+from stoker.knowledge.derived.capacity import nothing_predicted
 from stoker.knowledge.derived.case import Case
 from stoker.knowledge.derived.engine import derive_engine
 from stoker.knowledge.derived.flags import derive_flags
@@ -49,7 +50,8 @@ def build_tree(
 ) -> dict[str, Plain]:
     """JSON-shaped data with Unknown leaves.
 
-    At the top: ``deployment``, ``launch``, ``supervisor``, ``folders``, ``derived``, ``drift`` (the
+    At the top: ``deployment``, ``launch``, ``supervisor``, ``folders``, ``derived``,
+    ``capacity`` (nothing yet, see :mod:`stoker.knowledge.derived.capacity`), ``drift`` (the
     sentences by kind), each probe by its id, and the parts of
     :func:`stoker.knowledge.describe.describe`. The other arguments are those of
     :class:`stoker.knowledge.derived.case.Case`.
@@ -82,6 +84,7 @@ def build_tree(
         "supervisor": asdict(supervisor),
         "folders": asdict(folders),
         "derived": derive(case),
+        "capacity": nothing_predicted(),
         **describe(subject),
         "drift": {
             kind.value: [each.sentence for each in drift if each.kind is kind] for kind in DriftKind

@@ -5,7 +5,8 @@ Called by :mod:`stoker.capacity.dimensions`. Loads what ships with the package a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 
 from stoker.knowledge.datafiles import check_source, read_toml
@@ -44,6 +45,8 @@ class HeadKeys:
     query_latent_width: tuple[str, ...]
     nope_width: tuple[str, ...]
     shared_layers: tuple[str, ...]
+    blocks: tuple[str, ...]
+    rotated_share: tuple[str, ...]
     source: Source
 
 
@@ -67,6 +70,73 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """The kinds of layers that a class has where its file lists none: ``words`` repeat.
+
+    ``needs``: only where the file has this key. ``keys``: further defaults of its own, which
+    published files leave out.
+    """
+
+    classes: tuple[str, ...]
+    words: tuple[str, ...]
+    source: Source
+    needs: str = ""
+    keys: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """How many times a layer of a class attends, or how many mergers its image encoder has."""
+
+    what: str
+    classes: tuple[str, ...]
+    count: int
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertKeys:
+    """Which layers have experts, and what these work on.
+
+    ``flags``: a list of 0 for each layer without. ``words``: a list of words, ``dense`` for one
+    without. ``step``: every so many-th layer has them. ``first``: the number of the first that has.
+    ``listed``: the numbers of those that have, ``unlisted`` of those that have not.
+    ``needs_latent``: classes whose experts work on a narrower vector, told or not.
+    ``always_shared``: classes with one shared expert, as wide as the others, that no key tells of.
+    """
+
+    flags: tuple[str, ...]
+    words: tuple[str, ...]
+    step: tuple[str, ...]
+    first: tuple[str, ...]
+    listed: tuple[str, ...]
+    unlisted: tuple[str, ...]
+    dense_width: tuple[str, ...]
+    latent_width: tuple[str, ...]
+    always_shared: tuple[str, ...]
+    needs_latent: tuple[str, ...]
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableKeys:
+    """A table of words for each layer: its width for one layer, and its words."""
+
+    width: tuple[str, ...]
+    words: tuple[str, ...]
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRow:
+    """A class of tensors, and a pattern of how files name what they leave as it was."""
+
+    name: str
+    pattern: str
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
     """Some keys of a config.json."""
 
@@ -83,14 +153,33 @@ class ShapeKeys:
     vision: VisionKeys
     ungated: Named
     beside: Keys
+    pattern: tuple[Pattern, ...]
+    listing: Named
+    times: tuple[Times, ...]
+    undescribed: Keys
+    experts: ExpertKeys
+    tables: TableKeys
+    kept: tuple[KeptRow, ...]
 
 
 @cache
 def load_shape_keys() -> ShapeKeys:
     """The data file. Raises DataError."""
     found = structure(ShapeKeys, read_toml(_WHERE), where=_WHERE)
-    rows = [(row.mechanism, row.source) for row in found.state]
-    parts = (found.heads, found.vision, found.ungated, found.beside)
-    for name, source in [*rows, *((type(part).__name__, part.source) for part in parts)]:
+    rows = [
+        *((row.mechanism, row.source) for row in found.state),
+        *(("pattern", row.source) for row in found.pattern),
+        *((row.what, row.source) for row in found.times),
+        *((row.name, row.source) for row in found.kept),
+        ("heads", found.heads.source),
+        ("vision", found.vision.source),
+        ("ungated", found.ungated.source),
+        ("beside", found.beside.source),
+        ("listing", found.listing.source),
+        ("undescribed", found.undescribed.source),
+        ("experts", found.experts.source),
+        ("tables", found.tables.source),
+    ]
+    for name, source in rows:
         check_source(source, where=f"{_WHERE}: {name}")
     return found

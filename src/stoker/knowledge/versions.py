@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from itertools import zip_longest
 from typing import TypeAlias
 
@@ -39,6 +40,8 @@ def parse_version(text: str) -> Version | None:
     return tuple(map(int, parts))
 
 
+# Tables hold some hundred ranges, and a forecast with its options asks each of them many times.
+@lru_cache(maxsize=4096)
 def parse_version_range(text: str) -> VersionRange | None:
     """Clauses separated by commas (``>=0.5,<0.6``), or None for anything else."""
     clauses = [_CLAUSE.match(part.strip()) for part in text.split(",")]

@@ -50,8 +50,10 @@ def shard_names(raw: Raw) -> list[str]:
     if "index" in raw:
         mapping = safetensors.parse_table(raw["index"]).get("weight_map")
         named = mapping.values() if isinstance(mapping, dict) else ()
-        shards = {name for name in named if isinstance(name, str) and name.endswith(SAFETENSORS)}
-        return sorted(name for name in shards if "/" not in name)[:_MOST_PARTS]
+        # One name a tensor, few different: looked at closely is each once.
+        files = {name for name in named if isinstance(name, str)}
+        shards = [name for name in files if name.endswith(SAFETENSORS) and "/" not in name]
+        return sorted(shards)[:_MOST_PARTS]
     names = [name for name in raw["names"].splitlines() if name.endswith(SAFETENSORS)]
     return [name for name in names if name.startswith("model")] or names
 

@@ -32,9 +32,13 @@ _GGUF_ONLY = {
     "leading_dense_block_count": "leading_dense_block_count",
     "nextn_predict_layers": "nextn_predict_layers",
     "kv_lora_rank": "attention.kv_lora_rank",
+    "sliding_key_length": "attention.key_length_swa",
+    "sliding_value_length": "attention.value_length_swa",
+    "shared_kv_layers": "attention.shared_kv_layers",
     "indexer_head_count": "attention.indexer.head_count",
     "full_attention_interval": "full_attention_interval",
     "rope_dimension_count": "rope.dimension_count",
+    "short_conv_length": "shortconv.l_cache",
     "ssm_conv_kernel": "ssm.conv_kernel",
     "ssm_inner_size": "ssm.inner_size",
     "ssm_state_size": "ssm.state_size",
@@ -69,6 +73,9 @@ def gguf_shape(metadata: Mapping[str, Any], lengths: Mapping[str, int]) -> Value
         "repository": words(metadata.get("general.repo_url")),
         "rope_scaling": words(metadata.get(f"{architecture}.rope.scaling.type")),
         "file_type": counts(metadata.get("general.file_type")),
+        "sliding_window_pattern": marks(
+            metadata.get(f"{architecture}.attention.sliding_window_pattern")
+        ),
         **shape,
         **more,
     }
@@ -94,6 +101,12 @@ def _first_count(tables: Iterable[Value], name: str) -> int | list[int] | None:
 def words(value: object) -> str | None:
     """The value if it is a text."""
     return value if isinstance(value, str) else None
+
+
+def marks(value: object) -> int | list[int] | None:
+    """A whole number, or for each block whether it is meant, as 1 and 0; None for anything else."""
+    is_list = isinstance(value, list) and all(isinstance(item, int) for item in value)
+    return counts([int(item) for item in value] if is_list and isinstance(value, list) else value)
 
 
 def counts(value: object) -> int | list[int] | None:

@@ -16,6 +16,7 @@ from stoker.knowledge.conditions import Answer, Condition, evaluate_condition
 from stoker.knowledge.derived.subject import Subject
 from stoker.knowledge.templates import read_leaf, render_template
 from stoker.knowledge.versions import parse_version, parse_version_range, version_is_in
+from stoker.model.engine_table import EngineTable
 from stoker.model.facts import Plain, Unknown
 from stoker.model.launch import Setting
 
@@ -75,6 +76,39 @@ def derive_backends(subject: Subject, tree: Tree) -> dict[str, Plain]:
     grave = [(use, each) for use, each in judged if each.limit.effect != CHANGES]
     light = [(use, each) for use, each in judged if each.limit.effect == CHANGES]
     return {"refused": _tell(grave, fit, tree), "doubtful": _tell(light, fit, tree), "fit": fit}
+
+
+def list_fitting(
+    choice: str, table: EngineTable, tree: Tree
+) -> tuple[tuple[str, str], ...] | Unknown:
+    """The flag of a choice and each name that is not set and that no limit is known to forbid here.
+
+    In the order in which they are worth a trial: those that serve most widely, then as the engine
+    lists them. Unknown, with the reason, where nothing is known of such a choice. What is not known
+    here forbids nothing: a trial will show it.
+    """
+    backends = load_backends(table.kind)
+    row = backends.choices.get(choice)
+    if row is None or not row.flags:
+        return Unknown(reason=f"no choice named {choice} is known of {table.title}")
+    tree = _with_unset(tree, backends)
+    option = next(filter(None, map(table.catalogue.find, row.flags)), None)
+    if option is None:
+        return Unknown(reason=f"this release of {table.title} has no flag {row.flags[0]}")
+    flag, listed = row.flags[0], option.choices or row.names
+    names = [*(name for name in row.first if name in listed), *listed]
+    current = read_leaf(tree, f"settings.{flag}")
+    return tuple(
+        (flag, name)
+        for name in dict.fromkeys(names)
+        if name not in (_AUTO, current)
+        and name not in row.aside
+        and not any(
+            _judge(limit, tree).truth
+            for limit in backends.limits_of(choice, name)
+            if not limit.flags or flag in limit.flags
+        )
+    )
 
 
 def _tell(

@@ -24,7 +24,8 @@ def derive_settings(subject: Subject) -> dict[str, Plain]:
     """The value in force of each flag, by each spelling without its dashes.
 
     A bare flag is true or false, a number a number, several words a list; None is a flag that is
-    not set and has no default, or that the release does not have.
+    not set and has no default, or that the release does not have. Of a switch with a spelling for
+    each way (``--no-x`` beside ``--x``) one is what the other is not.
     """
     catalogue = subject.table.catalogue
     groups: dict[str, list[Setting]] = {}
@@ -33,7 +34,9 @@ def derive_settings(subject: Subject) -> dict[str, Plain]:
     values: dict[str, Plain] = dict.fromkeys(_asked("settings"))
     for option in catalogue.options:
         value = _value_of(option, groups.get(option.names[0], ()))
-        values.update((name.lstrip("-"), value) for name in option.names)
+        for name in option.names:
+            turned = isinstance(value, bool) and _turns_off(name, option)
+            values[name.lstrip("-")] = not value if turned else value
     for identity, group in groups.items():
         if catalogue.find(identity) is None and group[-1].kind == "flag":
             values[identity.lstrip("-")] = True if group[-1].value is None else group[-1].value
@@ -52,12 +55,34 @@ def _value_of(option: Option, group: Iterable[Setting]) -> Plain:
         return None if option.default is None else _typed(option.default, option)
     last = told[-1]
     if option.argument is None:
-        return True
+        return not _turns_off(last.name, option)
     words = [setting.value for setting in told] if option.repeatable else [last.value, *last.more]
     typed = [_typed(word, option) for word in words if word is not None]
     if option.nargs in ("*", "+") or option.repeatable:
         return typed
     return typed[-1] if typed else True
+
+
+def _turns_off(name: str, option: Option) -> bool:
+    """Whether a spelling of a switch means the other way than its first one."""
+    if option.argument is not None or len(option.names) == 1:
+        return False
+    names = [each.lstrip("-") for each in option.names]
+    bare = name.lstrip("-").replace("_", "-")
+    return _is_negative(bare, names) is not _is_negative(names[0], names)
+
+
+def _is_negative(bare: str, names: Iterable[str]) -> bool:
+    """``no-x``, ``disable-x`` beside ``enable-x``, ``no-disable-x`` neither, and ``nkvo``."""
+    known = set(names)
+    is_turned = False
+    if bare.startswith("no-") and any(not name.startswith("no-") for name in known):
+        bare, is_turned = bare[3:], True
+    elif any(bare == f"{no}{name}" for no in ("no", "n") for name in known):
+        return True
+    if bare.startswith("disable-") and f"enable-{bare[8:]}" in known:
+        is_turned = not is_turned
+    return is_turned
 
 
 def _typed(word: str, option: Option) -> Plain:
