@@ -69,8 +69,8 @@ logs-report: dev ## what is read from recorded logs, against the servers' own an
 	@.venv/bin/python -m stoker.evaluate.logs $(ARGS)
 
 .PHONY: capacity-report
-capacity-report: dev ## tokens that were predicted, against those that recorded engines found
-	@.venv/bin/python -m stoker.evaluate capacity $(ARGS)
+capacity-report: dev ## tokens that were predicted, against recorded engines and beside other tools
+	@.venv/bin/python -m stoker.evaluate capacity --rivals $(ARGS)
 
 .PHONY: contract-report
 contract-report: dev ## every broken promise that the contract finds, beside another tool; FULL=1 does more

@@ -22,10 +22,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
 EXAMPLE = PROJECT / "examples" / "smollm2.yaml"
+FORECAST = PROJECT / "benchmarks" / "capacity.py"
 STOKER = str(Path(sys.executable).with_name("stoker"))
 COMMAND_TIMEOUT_SECONDS = 600
 #: Longer than half a minute, so that one look at least falls into it.
@@ -37,9 +39,12 @@ class NotMeasured(Exception):
     """A figure could not be taken; the message says why, in one line."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Place:
-    """Where the measured commands work: their environment and a copy of the example."""
+    """Where the measured commands work: their environment and a copy of the example.
+
+    Each is itself alone, so that what was measured in one can be kept for it.
+    """
 
     folder: Path
     env: Mapping[str, str]
@@ -50,8 +55,8 @@ class Place:
 class Figure:
     """What is measured. ``take`` answers in seconds, bytes or a share and may raise NotMeasured.
 
-    ``target`` is the number of units (ms, MB of 10**6 bytes, or %) not to exceed, None for the base
-    line that times are compared with. ``how`` says how it is measured.
+    ``target`` is the number of units (ms, MB of 10**6 bytes, or %) not to exceed, None where none
+    is set, as for the base line that times are compared with. ``how`` says how it is measured.
     """
 
     what: str
@@ -202,6 +207,42 @@ def core_seconds(pid: int) -> float:
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
+def forecast_seconds(place: Place) -> float:
+    """One forecast of memory with all its options, after a first one that reads the tables."""
+    return float(ask_forecast(place)["seconds"])
+
+
+def first_forecast_seconds(place: Place) -> float:
+    """The same of a process that has read no table yet."""
+    return float(ask_forecast(place)["first_seconds"])
+
+
+def headers_seconds(place: Place) -> float:
+    """Reading and understanding the headers of a checkpoint in 100 files."""
+    return float(ask_headers(place)["seconds"])
+
+
+def headers_bytes(place: Place) -> float:
+    """What is read of that checkpoint for it, its index among it."""
+    return float(ask_headers(place)["read_bytes"])
+
+
+@cache
+def ask_forecast(place: Place) -> dict[str, float]:
+    """The figures of a child: see `benchmarks/capacity.py`."""
+    found: dict[str, float] = json.loads(run([sys.executable, str(FORECAST), "prediction"], place))
+    return found
+
+
+@cache
+def ask_headers(place: Place) -> dict[str, float]:
+    """The same of the headers, with a checkpoint that has no blocks on the disk but for them."""
+    with tempfile.TemporaryDirectory(dir=place.folder) as folder:
+        command = [sys.executable, str(FORECAST), "headers", folder]
+        found: dict[str, float] = json.loads(run(command, place))
+        return found
+
+
 FIGURES = (
     Figure(
         what="start of the interpreter",
@@ -223,6 +264,34 @@ FIGURES = (
         unit="ms",
         target=1000,
         how="median of 5",
+    ),
+    Figure(
+        what="one forecast of memory with its options",
+        take=forecast_seconds,
+        unit="ms",
+        target=50,
+        how="DeepSeek-V3 on 8 H200, in the process, median of 9",
+    ),
+    Figure(
+        what="the first forecast of a process",
+        take=first_forecast_seconds,
+        unit="ms",
+        target=None,
+        how="the same, once, with the reading of the tables",
+    ),
+    Figure(
+        what="headers of a checkpoint in 100 files",
+        take=headers_seconds,
+        unit="ms",
+        target=1000,
+        how="the size and names of DeepSeek-V3: 91,985 tensors, 685 GB; median of 9",
+    ),
+    Figure(
+        what="read of those 685 GB",
+        take=headers_bytes,
+        unit="MB",
+        target=25,
+        how="100 headers and the index",
     ),
     Figure(
         what="`stoker apply` with nothing to do",

@@ -12,13 +12,8 @@ from typing import Any
 import pytest
 
 from stoker.evaluate.__main__ import REPORTS
-from stoker.evaluate.capacity import (
-    answer_cases,
-    find_percentile,
-    main,
-    render_answers,
-    summarise,
-)
+from stoker.evaluate.capacity import main, render_answers, summarise
+from stoker.evaluate.capacity_answers import answer_cases, find_percentile
 from stoker.evaluate.capacity_cases import read_cases
 from tests.capacity.configs import LLAMA_8B
 

@@ -3,6 +3,7 @@
 Prints the tokens that were predicted and logged for each recorded start-up of a folder, then the
 errors by engine and question, as they are and with one vote for each source and model. Called by
 hand; reads files and nothing else. ``--json`` prints one object instead, with errors as fractions.
+``--rivals`` asks the known estimators the same cases; they are installed first, from the index.
 """
 
 from __future__ import annotations
@@ -13,54 +14,17 @@ import os
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from stoker.capacity.predict import predict
-from stoker.evaluate.capacity_cases import QUESTIONS, Case, read_cases
-from stoker.model.capacity import Capacity, Span
+from stoker.evaluate.capacity_answers import Answer, answer_cases, find_percentile
+from stoker.evaluate.capacity_cases import QUESTIONS, read_cases
+from stoker.evaluate.capacity_rivals import compare, describe, render
+from stoker.model.capacity import Span
 from stoker.model.facts import Plain
 from stoker.report.table import render_table
 
 _ENGINES = ("sglang", "vllm", "llamacpp")
 _FOLDER_VARIABLE = "STOKER_CORPUS"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """One question of one case: what was predicted, beside the tokens that were logged."""
-
-    case: Case
-    question: str
-    capacity: Capacity
-
-    @property
-    def is_refused(self) -> bool:
-        """No figure was given."""
-        return self.capacity.kv_tokens is None
-
-    @property
-    def error(self) -> float | None:
-        """Of the likely figure, as a fraction of the logged one; above zero is too much."""
-        span, logged = self.capacity.kv_tokens, self.case.tokens
-        return None if span is None or not logged else span.likely / logged - 1
-
-    @property
-    def is_inside(self) -> bool:
-        """Whether the interval holds what was logged."""
-        span, logged = self.capacity.kv_tokens, self.case.tokens
-        return span is not None and logged is not None and span.low <= logged <= span.high
-
-
-def answer_cases(cases: Sequence[Case]) -> tuple[Answer, ...]:
-    """All questions that the cases tell enough for."""
-    found = []
-    for case in cases:
-        for question in QUESTIONS:
-            inputs = case.question(question)
-            if inputs is not None:
-                found.append(Answer(case=case, question=question, capacity=predict(inputs)))
-    return tuple(found)
 
 
 def summarise(answers: Sequence[Answer]) -> dict[str, Plain]:
@@ -102,15 +66,6 @@ def _vote(answers: Sequence[Answer]) -> float | None:
     return statistics.median(map(statistics.median, votes.values())) if votes else None
 
 
-def find_percentile(values: Sequence[float], share: float) -> float:
-    """Between the two nearest ranks."""
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
-
-
 def render_answers(answers: Sequence[Answer]) -> str:
     """The table of all answers, then the summary."""
     head = ("CASE", "ENGINE", "Q", "LOGGED", "PREDICTED", "ERROR", "INTERVAL", "INSIDE", "MODEL")
@@ -119,9 +74,9 @@ def render_answers(answers: Sequence[Answer]) -> str:
 
 
 def _render_answer(answer: Answer) -> tuple[str, ...]:
-    case, span = answer.case, answer.capacity.kv_tokens
+    case, span = answer.case, answer.span
     name = case.id if case.is_whole else f"{case.id} (part)"
-    start = (name, case.engine, answer.question, str(case.tokens))
+    start = (name, case.engine, answer.question, str(answer.found))
     if span is None or answer.error is None:
         return (*start, "refused", "-", "-", "-", f"{case.model}: {answer.capacity.unknown[0]}")
     shown = (f"{span.likely:.0f}", f"{answer.error:+.2%}", _render_span(span))
@@ -154,15 +109,22 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("folder", nargs="?", type=Path, help="cases, one YAML file each")
     parser.add_argument("--models", type=Path, help="dimensions of models; ../models beside cases")
     parser.add_argument("--json", action="store_true", help="print one object")
+    parser.add_argument("--rivals", action="store_true", help="ask other tools the same cases")
     asked = parser.parse_args(arguments)
     folder = asked.folder or Path(os.environ.get(_FOLDER_VARIABLE) or "/nowhere") / "capacity"
     if not folder.is_dir():
         sys.exit(f"there is no folder {folder}; name one, or set {_FOLDER_VARIABLE}")
-    answers = answer_cases(read_cases(folder, asked.models or folder.parent / "models"))
+    models = asked.models or folder.parent / "models"
+    answers = answer_cases(read_cases(folder, models))
+    compared = compare(answers, folder, models) if asked.rivals else None
     if asked.json:
-        sys.stdout.write(f"{json.dumps(summarise(answers), indent=2)}\n")
+        told = summarise(answers)
+        if compared is not None:
+            told["rivals"] = describe(compared)
+        sys.stdout.write(f"{json.dumps(told, indent=2)}\n")
     else:
         sys.stdout.write(render_answers(answers))
+        sys.stdout.write("" if compared is None else render(compared))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ from stoker.contract.run import Selection, verify
 from stoker.contract.selection import FULL
 from stoker.endpoints.http import HttpEndpoint
 from stoker.endpoints.limited import LimitedEndpoint
-from stoker.errors import HostError, StokerError
+from stoker.errors import StokerError
+from stoker.evaluate.rivals import Package, install, last_line
 from stoker.fake_engine.script import Limits, Script
 from stoker.fake_engine.server import EngineServer
 from stoker.guard.asking import Silent, WallClock
@@ -38,8 +39,6 @@ from stoker.ports import Command, Endpoint
 #: The rival: the nearest tool that tries a live server. It looks at tool calls and reasoning.
 RIVAL, _RIVAL_VERSION = "canitoolcall", "0.1.1"
 OURS = "Stoker"
-_RIVALS = Path(".cache/rivals")
-_INSTALL_SECONDS = 240.0
 _PROBE_SECONDS = 45.0
 _TRIAL_SECONDS = 120.0
 #: How much every server here holds.
@@ -172,7 +171,7 @@ def _ask_command(server: EngineServer, level: str) -> _Found:
     ran = LocalHost().run(Command(argv=argv, timeout_seconds=_TRIAL_SECONDS, env=env))
     bad = (Verdict.FAILED, Verdict.ERROR)
     if ran.exit_status not in (0, 5):
-        return frozenset({_last_line(ran.stderr or ran.stdout)})
+        return frozenset({last_line(ran.stderr or ran.stdout)})
     results = json.loads(ran.stdout)["results"]
     return frozenset(each["check"] for each in results if each["verdict"] in bad)
 
@@ -204,27 +203,5 @@ def _ask_rival(python: str, server: EngineServer) -> _Found:
 
 def install_rival() -> tuple[str, str]:
     """The interpreter that has the rival, or why there is none."""
-    # Commands run in the root folder.
-    folder = (_RIVALS / f"{RIVAL}-{_RIVAL_VERSION}").absolute()
-    python = str(folder / "bin" / "python")
-    steps = (
-        (sys.executable, "-m", "venv", str(folder)),
-        (python, "-m", "pip", "install", "--quiet", f"{RIVAL}=={_RIVAL_VERSION}"),
-    )
-    check = Command(argv=(python, "-m", RIVAL, "--version"), timeout_seconds=_PROBE_SECONDS, env={})
-    host = LocalHost()
-    try:
-        if Path(python).exists() and not host.run(check).exit_status:
-            return python, ""
-        sys.stderr.write(f"  installing {RIVAL} {_RIVAL_VERSION} into {folder}\n")
-        for argv in steps:
-            ran = host.run(Command(argv=argv, timeout_seconds=_INSTALL_SECONDS, env=os.environ))
-            if ran.exit_status:
-                return "", f"{RIVAL}: not run ({_last_line(ran.stderr)})"
-    except HostError as error:
-        return "", f"{RIVAL}: not run ({error.summary})"
-    return python, ""
-
-
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["no reason was given"])[-1][:200]
+    check = ("-m", RIVAL, "--version")
+    return install(Package(name=RIVAL, version=_RIVAL_VERSION, check=check))

@@ -15,12 +15,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from stoker.evaluate.source_texts import fill_joined, fill_text
 from stoker.knowledge.engines import engine_kinds, load_engine_table
 from stoker.report.table import render_table
 
-#: Stands for whatever a release fills in: it is a word, a whole number and a fraction at once.
-_FIGURE = "12"
-_PLACEHOLDER = re.compile(r"%(?:\(\w+\))?[-+ #0]*\d*(?:\.\d+)?[sdrfgiex]|\{[^{}]*\}")
 #: What is no plain text in a pattern; only files that hold some of its plain text are parsed.
 _SPECIAL = re.compile(r"\\[.()\[\]]|\\.|[\[(|?*+{}^$)\]]|\.")
 _LIST = re.compile(r"=12(?=[,\]]|$)")
@@ -91,15 +89,9 @@ def _strings(text: str) -> Iterator[str]:
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            yield "".join(_piece(value) for value in node.values)
+            yield fill_joined(node)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield _PLACEHOLDER.sub(_FIGURE, node.value)
-
-
-def _piece(value: ast.expr) -> str:
-    if isinstance(value, ast.Constant) and isinstance(value.value, str):
-        return value.value
-    return _FIGURE
+            yield fill_text(node.value)
 
 
 def _as_list(text: str) -> str:
