@@ -23,7 +23,7 @@ def test_a_log_as_text_as_json_and_as_a_picture(tmp_path: Path) -> None:
     assert "requests of 8,192 tokens at the same time  712" in text.stdout
     picture = tmp_path / "a.svg"
     told = run("--log", LOG, "--json", "--svg", str(picture))
-    assert json.loads(told.stdout)["schema"] == "capacity/1"
+    assert json.loads(told.stdout)["schema"] == "capacity/2"
     assert picture.read_text().startswith("<svg")
 
 

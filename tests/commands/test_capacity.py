@@ -127,7 +127,7 @@ def test_a_file_on_eight_gpus(monkeypatch: pytest.MonkeyPatch, file: str) -> Non
     assert "requests of 32,768 tokens at the same time" in text
     assert "longest context with 4 at the same time" in text
     assert "\n1. " in text
-    assert '"schema": "capacity/1"' in render_document(capacity)
+    assert '"schema": "capacity/2"' in render_document(capacity)
     assert render_svg(capacity).startswith("<svg")
 
 

@@ -126,7 +126,7 @@ def make_plan(activations: tuple[Activation, ...]) -> Plan:
         verb="apply",
         host="here",
         name="x",
-        deployment=None,
+        served=None,
         launch=None,
         activations=activations,
         service_before=ServiceBefore(phase="stopped"),

@@ -34,7 +34,7 @@ def test_what_runs_as_documents(running: Stoker, running_file: str) -> None:
     (one,) = status["deployments"]
     expected = {"name": NAME, "model": PUBLISHED_NAME, "phase": "ready", "verified": True}
     assert one.items() >= expected.items()
-    assert running.say("plan", running_file)["schema"] == "plan/2"
+    assert running.say("plan", running_file)["schema"] == "plan/3"
     applied = running.say("up", running_file)
     assert applied["schema"] == "applied/1"
     assert (applied["url"], applied["model"]) == (one["url"], PUBLISHED_NAME)
@@ -82,4 +82,4 @@ def test_blocked_and_rolled_back_are_documents(stoker: Stoker, small: str, tmp_p
     assert "[model.missing]" in blocked.document["details"][0]
     shown = stoker.run("plan", small, "--json")
     assert shown.exit_code == 3
-    assert shown.document["schema"] == "plan/2"
+    assert shown.document["schema"] == "plan/3"

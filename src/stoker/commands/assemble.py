@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from stoker.apply.observe import observe_files, secret_digests
 from stoker.commands.drifting import find_drift, fitting
+from stoker.commands.forecast import foresee
 from stoker.commands.guarding import guard_files, guarded, is_verified_by, read_guard
 from stoker.commands.holders import NOTHING, Clearing, judge_without
 from stoker.commands.judge import judge
@@ -17,12 +18,13 @@ from stoker.commands.resolve import Resolved
 from stoker.commands.world import World
 from stoker.errors import HostError, StateError, UsageError
 from stoker.knowledge.derived.devices import choose_devices, may_use_gpus
+from stoker.model.capacity import Forecast
 from stoker.model.facts import Plain, Unknown, read_path
 from stoker.model.finding import Finding
 from stoker.model.generation import Generation
 from stoker.model.launch import DriftKind, LaunchGpus, ServicePhase
 from stoker.model.layout import is_secret, work_folder
-from stoker.model.plan import Image, Plan, Preparation
+from stoker.model.plan import Image, Plan, Preparation, Served
 from stoker.planning.activations import Wanted, plan_activations
 from stoker.planning.actual import Actual
 from stoker.planning.changes import plan_changes
@@ -83,10 +85,11 @@ def plan_generation(
     findings: Sequence[Finding],
     origin: Mapping[str, str],
     clearing: Clearing = NOTHING,
+    forecast: Forecast | None = None,
 ) -> Plan:
     """The plan that puts a generation in force and gets it running and verified.
 
-    ``clearing`` is what goes out of its way before it starts.
+    ``clearing`` is what goes out of its way before it starts; ``forecast`` is what will fit.
     """
     name, folders = generation.name, world.folders
     desired = _desired_or_none(world, generation, findings)
@@ -119,7 +122,7 @@ def plan_generation(
         verb=verb,
         host=world.host.name,
         name=name,
-        deployment=generation.deployment,
+        served=Served(deployment=generation.deployment, forecast=forecast),
         launch=generation.launch,
         preparations=tuple(preparations),
         changes=changes,
@@ -155,6 +158,7 @@ def plan_deployment(
     """The plan for a resolved deployment. Raises UsageError for a holder that may not be ended."""
     world = fitting(world, resolved.deployment.name, resolved.facts)
     judged = judge_without(world, resolved, end_holders)
+    foreseen = foresee(world, resolved, judged)
     resolved = _with_gpus(resolved, judged.tree)
     memory = read_path(judged.tree, "derived.memory.line")
     return plan_generation(
@@ -162,7 +166,7 @@ def plan_deployment(
         generation_of(world, resolved),
         verb="apply",
         preparations=resolved.preparations,
-        findings=judge(judged.tree, resolved.deployment),
+        findings=judge(foreseen.tree, resolved.deployment),
         origin={
             "file": origin,
             "source": resolved.source,
@@ -170,6 +174,7 @@ def plan_deployment(
             **({"end_holders": ",".join(map(str, end_holders))} if end_holders else {}),
         },
         clearing=judged.clearing,
+        forecast=foreseen.forecast,
     )
 
 

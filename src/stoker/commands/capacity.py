@@ -1,20 +1,22 @@
 """`stoker capacity`: where the memory of a deployment lies, what fits, and what would give more.
 
 Reads a deployment file, a deployment that runs, or an engine's log; looks at the machine as a plan
-does. Changes nothing but, where one option is chosen, the deployment file.
+does. Changes nothing but, where one option is chosen, the deployment file; what a deployment that
+runs has found is kept for later predictions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from stoker.capacity.correction import find_missing_bytes
-from stoker.capacity.host_cache_limits import list_limits, tell_nodes
-from stoker.capacity.inputs import Inputs
+from stoker.capacity.correction import correct_capacity, find_missing_bytes
+from stoker.capacity.host_cache_limits import list_limits, list_node_limits, tell_nodes
+from stoker.capacity.inputs import Inputs, Readings
+from stoker.capacity.main_memory import add_main_memory
 from stoker.capacity.options import add_options
-from stoker.capacity.pool import Refusal
-from stoker.capacity.predict import predict, predict_pool
+from stoker.capacity.predict import predict
 from stoker.commands.assemble import require_current
 from stoker.commands.capacity_inputs import (
     Described,
@@ -24,15 +26,18 @@ from stoker.commands.capacity_inputs import (
     told_parts,
     told_pool_bytes,
 )
+from stoker.commands.capacity_starts import correct_described
 from stoker.commands.deployment_file import write_back
 from stoker.commands.folders import absolute_path
+from stoker.commands.forecast import RUNS
 from stoker.commands.judge import pids_of_service
+from stoker.commands.keep_start import keep_told
 from stoker.commands.plan import looks_like_plan, read_file
 from stoker.commands.resolve import Resolved, resolve
 from stoker.commands.resolved import read_deployment, read_log
 from stoker.commands.supervising import using_supervisor_of, using_wanted
 from stoker.commands.world import World
-from stoker.errors import UsageError
+from stoker.errors import HostError, UsageError
 from stoker.knowledge.capacity_flags import load_capacity_flags
 from stoker.knowledge.engines import engine_kinds
 from stoker.model.capacity import Capacity, MemoryMap, MemoryPart, Option, Span
@@ -48,10 +53,6 @@ _OWN_KEYS = {
     "serve.parallel_requests": ("requests", "sequences"),
 }
 _SETTINGS = "engine.settings."
-_RUNS = (
-    "this deployment runs now, so its own cache in host memory is not counted as free: stop it "
-    "first to see what would remain"
-)
 _TITLES = {
     "weights": "weights of the model",
     "kv_pool": "keys and values of tokens",
@@ -60,7 +61,9 @@ _TITLES = {
     "graphs": "captured graphs",
     "workspace": "what a step needs",
     "unused": "unused",
+    "host_cache": "cache of prompts in host memory",
 }
+_HOST = "host_cache"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +149,8 @@ def _of_running(world: World, question: Question, wanted: str) -> FoundCapacity:
     world = using_supervisor_of(world, name)
     generation = require_current(world, name)
     resolved = resolve(world, generation.source, f"the file of {name}")
+    with suppress(HostError):  # an answer that cannot be kept is an answer
+        keep_told(world, resolved, told)
     return FoundCapacity(shown=_show(world, resolved, told, question), resolved=resolved)
 
 
@@ -158,81 +163,52 @@ def _show(world: World, resolved: Resolved, told: Told | None, question: Questio
     serve = resolved.deployment.serve
     parallel = question.parallel or serve.parallel_requests
     wish = described.wish(question.context_tokens, parallel)
-    if told is not None:
-        described = _with_readings(described, told)
-    inputs = described.inputs
-    capacity = _add_main_memory(predict(inputs), inputs)
-    if told is not None and capacity.kv_tokens is None:
-        capacity = _told_instead(capacity, told)
-    elif told is not None:
-        maps = _compare(describe_deployment(resolved, own_pids), told)
-        capacity = replace(capacity, maps=maps or capacity.maps)
+    if told is None:
+        corrected = correct_described(world, resolved, described)
+        inputs = corrected.inputs
+        capacity = correct_capacity(add_main_memory(predict(inputs), inputs), corrected)
+    else:
+        inputs, capacity = _hear(described, told)
     capacity = add_options(capacity, inputs, wish)
     cache = capacity.host_cache
     notes = []
     if cache is not None:
         notes.append(tell_nodes(cache, described.nodes))
-        notes.append(_RUNS if own_pids else "")
+        notes.append(RUNS if own_pids else "")
     return ShownCapacity(
         capacity=capacity,
         context_tokens=question.context_tokens or serve.context_tokens or capacity.context_tokens,
         parallel=parallel,
         told_tokens=told_count(told, "kv_tokens") if told is not None else None,
-        limits=list_limits(inputs, cache) if cache is not None else (),
+        limits=(*list_limits(inputs, cache), *list_node_limits(inputs, cache))
+        if cache is not None
+        else (),
         notes=tuple(note for note in notes if note),
     )
 
 
-def _with_readings(described: Described, told: Told) -> Described:
-    """The same, corrected by what the engine found."""
-    readings = replace(read_readings(told), resolved_parts=told_parts(told))
+def _hear(described: Described, told: Told) -> tuple[Inputs, Capacity]:
+    """The inputs corrected by what the engine found, and the answer with it beside its maps.
+
+    Maps are those that are predicted without any reading.
+    """
+    readings = read_readings(told, parts=told_parts(told))
     inputs = replace(described.inputs, readings=readings)
     pool = told_pool_bytes(told)
-    if pool is None:
-        return replace(described, inputs=inputs)
-    missing = find_missing_bytes(predict(inputs), pool)
-    readings = replace(inputs.readings, missing_bytes=missing)
-    return replace(described, inputs=replace(inputs, readings=readings))
-
-
-def _compare(described: Described, told: Told) -> tuple[MemoryMap, ...]:
-    """Maps as they are predicted without any reading, with what the engine told beside them."""
-    readings = replace(described.inputs.readings, resolved_parts=told_parts(told))
-    return predict(replace(described.inputs, readings=readings)).maps
+    missing = None if pool is None else find_missing_bytes(predict(inputs), pool)
+    inputs = replace(inputs, readings=replace(readings, missing_bytes=missing))
+    capacity = add_main_memory(predict(inputs), inputs)
+    if capacity.kv_tokens is None:
+        return inputs, _told_instead(capacity, told)
+    bare = replace(described.inputs, readings=Readings(resolved_parts=told_parts(told)))
+    maps = add_main_memory(predict(bare), bare).maps
+    return inputs, replace(capacity, maps=maps or capacity.maps)
 
 
 def _told_instead(capacity: Capacity, told: Told) -> Capacity:
     """Where nothing may be predicted, what the engine told is still true."""
     alone = _read_log_capacity(told)
     return replace(alone, name=capacity.name, release=capacity.release, unknown=capacity.unknown)
-
-
-def _add_main_memory(capacity: Capacity, inputs: Inputs) -> Capacity:
-    """Without GPUs weights and cache lie in the machine's own memory."""
-    found = predict_pool(inputs) if capacity.kv_tokens is not None and not inputs.gpus else None
-    if found is None or isinstance(found, Refusal):
-        return capacity
-    pool = found[1]
-    weights = None if inputs.weight_bytes is None else _exact(float(inputs.weight_bytes))
-    sizes = {"weights": weights, "kv_pool": pool.pool_bytes, "state_pool": pool.state_bytes}
-    known = {part: size for part, size in sizes.items() if size is not None}
-    parts = tuple(
-        MemoryPart(part=part, title=_TITLES[part], predicted_bytes=size)
-        for part, size in known.items()
-    )
-    gone = sum(size.likely for size in known.values())
-    maps = tuple(
-        replace(each, parts=(*parts, *(_shrink(part, gone) for part in each.parts)))
-        for each in capacity.maps
-    )
-    return replace(capacity, maps=maps)
-
-
-def _shrink(part: MemoryPart, gone: float) -> MemoryPart:
-    size = part.predicted_bytes
-    if part.part != "unused" or size is None:
-        return part
-    return replace(part, predicted_bytes=_exact(max(0.0, size.likely - gone)))
 
 
 # --- from a log alone ---
@@ -276,11 +252,13 @@ def _map_log(told: Told) -> tuple[MemoryMap, ...]:
         for part, size in told_parts(told)
     )
     total = told_count(told, "total_bytes")
-    return (
-        (MemoryMap(title="each rank of the engine", total_bytes=total, rank=0, parts=parts),)
-        if parts
-        else ()
+    of_gpu = tuple(part for part in parts if part.part != _HOST)
+    of_host = tuple(part for part in parts if part.part == _HOST)
+    maps = (
+        MemoryMap(title="each rank of the engine", total_bytes=total, rank=0, parts=of_gpu),
+        MemoryMap(title="host, for each process that tells it", total_bytes=None, parts=of_host),
     )
+    return tuple(each for each in maps if each.parts)
 
 
 def _exact(value: float) -> Span:

@@ -194,7 +194,7 @@ def _run_side(world: World, words: str) -> Compared:
 def _side_of_plan(world: World, plan: Plan, title: str) -> Compared:
     if plan.launch is None:
         raise UsageError(f"{title} starts nothing, so there is nothing to compare", "name another")
-    user = user_of(world, plan.deployment or {})
+    user = user_of(world, plan.served.deployment if plan.served else {})
     return side_of_launch(world, plan.launch, title=title, user=user)
 
 

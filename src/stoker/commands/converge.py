@@ -27,6 +27,7 @@ from stoker.apply.lock import hold_lock
 from stoker.commands.assemble import observe_actual
 from stoker.commands.forget import forget_deployment
 from stoker.commands.holders import end_named, freeing
+from stoker.commands.keep_start import keep_last_start
 from stoker.commands.log_marks import LogMarks
 from stoker.commands.prepare import prepare
 from stoker.commands.ready import verify_service
@@ -35,7 +36,7 @@ from stoker.commands.world import World
 from stoker.errors import Blocked, NoSpace, StalePlan, StokerError
 from stoker.model.event import Event, EventKind
 from stoker.model.layout import deployments_folder, is_secret, lock_path
-from stoker.model.plan import Image, Plan
+from stoker.model.plan import ActivationKind, Image, Plan
 from stoker.model.run import Outcome
 from stoker.planning.plan import compare_plans
 from stoker.planning.rollback import before_images, plan_rollback
@@ -79,7 +80,11 @@ def converge(
         check_blocked(plan)
     if plan.is_empty:
         return Converged(plan=plan)
-    return Converged(plan=plan, run=_run(world, plan))
+    run = _run(world, plan)
+    if any(each.kind is ActivationKind.VERIFY for each in plan.activations):
+        # After the run: a kill here loses a correction and nothing else.
+        keep_last_start(world, plan.name)
+    return Converged(plan=plan, run=run)
 
 
 def check_blocked(plan: Plan) -> None:

@@ -64,10 +64,14 @@ NOTHING = Clearing()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What rules may ask about a deployment whose named holders are gone, and what to clear."""
+    """What rules may ask about a deployment whose named holders are gone, and what to clear.
+
+    ``going``: those holders with all that they started.
+    """
 
     tree: Mapping[str, Plain] = field(default_factory=dict)
     clearing: Clearing
+    going: frozenset[int] = frozenset()
 
 
 def parse_pids(text: str | None) -> tuple[int, ...]:
@@ -93,7 +97,7 @@ def judge_without(world: World, resolved: Resolved, pids: Sequence[int]) -> Judg
     ending = _choose(world, resolved, tree, pids)
     going = frozenset(pid for each in ending for pid in (each.pid, *_family_of(world, each)))
     tree = knowledge_tree(world, resolved, ending=going)
-    return Judged(tree=tree, clearing=Clearing(ending=ending, gpus=gpus))
+    return Judged(tree=tree, clearing=Clearing(ending=ending, gpus=gpus), going=going)
 
 
 # Choosing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from stoker.commands.assemble import (
     definitions_of,
@@ -13,6 +14,7 @@ from stoker.commands.assemble import (
 )
 from stoker.commands.converge import Converged, converge, exclusive
 from stoker.commands.drifting import fitting
+from stoker.commands.forecast import foresee
 from stoker.commands.guarding import guard_files, guarded
 from stoker.commands.holders import judge_without
 from stoker.commands.judge import judge
@@ -32,7 +34,7 @@ from stoker.model.deployment import Deployment
 from stoker.model.generation import Generation
 from stoker.model.launch import ServicePhase
 from stoker.model.layout import current_path, generation_path
-from stoker.model.plan import Image, Plan
+from stoker.model.plan import Image, Plan, Served
 from stoker.planning.activations import Wanted, plan_activations
 from stoker.planning.changes import plan_changes
 from stoker.planning.desired import restored_generation
@@ -115,14 +117,16 @@ def _plan_known(
     resolved = _resolved_again(world, generation)
     world = fitting(world, generation.name, resolved.facts)
     judged = judge_without(world, resolved, end_holders)
+    foreseen = foresee(world, resolved, judged)
     return plan_generation(
         world,
         generation,
         verb=verb,
         preparations=plan_keepers(world),
-        findings=judge(judged.tree, resolved.deployment),
+        findings=judge(foreseen.tree, resolved.deployment),
         origin={"generation": str(generation.number)},
         clearing=judged.clearing,
+        forecast=foreseen.forecast,
     )
 
 
@@ -139,7 +143,7 @@ def _resolved_again(world: World, generation: Generation) -> Resolved:
         facts=observe_machine(
             world, place=place, user=user, uses_gpus=may_use_gpus(deployment, table)
         ),
-        place=place,
+        place=replace(place, build=generation.launch.engine_build or place.build),
         launch=generation.launch,
         user=user,
         model=generation.model,
@@ -195,7 +199,7 @@ def _plan_settled(world: World, name: str, *, verb: str, files: Mapping[str, Ima
         verb=verb,
         host=world.host.name,
         name=name,
-        deployment=current.deployment,
+        served=Served(deployment=current.deployment),
         launch=current.launch,
         changes=changes,
         activations=activations,

@@ -84,15 +84,32 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """The earlier start that a prediction was corrected by.
+
+    ``deployment`` and ``at_seconds`` (of the epoch) say which it was. ``missing_bytes``: how much
+    less its pools had on each GPU than was predicted (below zero: more), None where that does not
+    hold for this deployment. ``told_tokens``: what it told. ``carried`` names what was taken over.
+    """
+
+    deployment: str
+    at_seconds: float
+    missing_bytes: int | None = None
+    told_tokens: int | None = None
+    carried: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
     """The whole answer. ``unknown`` are sentences: what is missing and which reading settles it.
 
     ``token_bytes`` of one token on one GPU; ``kv_tokens`` of the pool that one copy of the model
     has (in all, over the ranks that share it); ``state_requests`` how many requests the pool of
-    recurrent states lets run, None where there is none.
+    recurrent states lets run, None where there is none. ``corrected_by``: None where no earlier
+    start of this build and model is known.
     """
 
-    SCHEMA: ClassVar[str] = "capacity/1"
+    SCHEMA: ClassVar[str] = "capacity/2"
 
     name: str
     engine: str
@@ -105,3 +122,18 @@ class Capacity:
     host_cache: HostCache | None = None
     options: tuple[Option, ...] = ()
     unknown: tuple[str, ...] = field(default=())
+    corrected_by: Correction | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What a plan expects to fit: a capacity without options, and what the deployment asks of it.
+
+    Requests of ``context_tokens``, ``parallel`` of them at the same time; None where it asks for
+    nothing. ``notes`` are sentences.
+    """
+
+    capacity: Capacity
+    context_tokens: int | None = None
+    parallel: int | None = None
+    notes: tuple[str, ...] = ()

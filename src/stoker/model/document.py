@@ -45,11 +45,19 @@ def _keep(data: dict[str, Plain]) -> dict[str, Plain]:
     return data
 
 
+def _give_served(data: dict[str, Plain]) -> dict[str, Plain]:
+    """A plan of plan/2 had the deployment alone, and nothing of what fits."""
+    deployment = data.pop("deployment", None)
+    return {**data, "served": None if deployment is None else {"deployment": deployment}}
+
+
 #: For each schema that was once written: how its data becomes that of the next number.
 MIGRATIONS: Mapping[str, Migration] = {
+    "capacity/1": _keep,
     "generation/1": _give_timing,
     "launch/1": _keep,
     "plan/1": _keep,
+    "plan/2": _give_served,
 }
 
 

@@ -51,7 +51,7 @@ def plans_folder(folders: Folders) -> str:
 
 
 def plan_path(folders: Folders, plan_id: str) -> str:
-    """One saved plan (``plan/2``)."""
+    """One saved plan (``plan/3``)."""
     return posixpath.join(plans_folder(folders), f"{plan_id}.json")
 
 
@@ -63,6 +63,16 @@ def facts_path(folders: Folders) -> str:
 def engine_flags_path(folders: Folders, kind: str, place: str) -> str:
     """The flags that an installed engine's own parser told (``engine-flags/1``)."""
     return posixpath.join(folders.state, "engine-flags", f"{kind}-{place}.json")
+
+
+def capacity_starts_folder(folders: Folders) -> str:
+    """What starts of engines found, against what was predicted."""
+    return posixpath.join(folders.state, "capacity-starts")
+
+
+def capacity_starts_path(folders: Folders, key: str) -> str:
+    """The starts of one build with one model on one kind of GPU (``capacity-starts/1``)."""
+    return posixpath.join(capacity_starts_folder(folders), f"{key}.json")
 
 
 def recipes_folder(folders: Folders) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
+from stoker.model.capacity import Forecast
 from stoker.model.facts import Plain
 from stoker.model.finding import Finding
 from stoker.model.launch import Launch
@@ -120,21 +121,33 @@ class ServiceBefore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What a plan is about: the validated deployment as plain data, and what is expected to fit.
+
+    ``forecast`` explains and acts on nothing: it moves with every byte that other programs take,
+    so two plans are the same whatever it says. None where nothing is to be started.
+    """
+
+    deployment: Mapping[str, Plain]
+    forecast: Forecast | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The whole: saved as JSON, executed only while its befores are still true.
 
-    ``deployment`` is the validated deployment as plain data and ``launch`` what it resolved to;
-    both are None for a plan that only removes or stops. ``id`` is a digest of what the plan does
+    ``served`` is the deployment and ``launch`` what it resolved to; both are None for a plan that
+    only removes or stops. ``id`` is a digest of what the plan does
     (changes, activations, preparations), so two plans that do the same have the same id.
     """
 
-    SCHEMA: ClassVar[str] = "plan/2"
+    SCHEMA: ClassVar[str] = "plan/3"
 
     id: str
     verb: str
     host: str
     name: str
-    deployment: Mapping[str, Plain] | None
+    served: Served | None
     launch: Launch | None
     preparations: tuple[Preparation, ...] = ()
     changes: tuple[Change, ...] = ()

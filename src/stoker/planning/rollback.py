@@ -68,7 +68,7 @@ def plan_rollback(
         verb="roll-back",
         host=plan.host,
         name=plan.name,
-        deployment=None,
+        served=None,
         launch=None,
         changes=changes,
         activations=activations,

@@ -8,14 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from stoker.capacity.answers import longest_context, requests_at, tokens_per_gb
 from stoker.capacity.host_cache_limits import Limit
-from stoker.model.capacity import Capacity, HostCache, MemoryMap, MemoryPart, Option, Span
+from stoker.model.capacity import (
+    Capacity,
+    Correction,
+    Forecast,
+    HostCache,
+    MemoryMap,
+    MemoryPart,
+    Option,
+    Span,
+)
 from stoker.report.table import render_table
 
 _GIB, _GB = 1 << 30, 1e9
 _BAR = 30
+#: So many parts of a map are named in a plan.
+_LARGEST = 3
+#: What a correction carries over, where its name in data is no word for a person.
+_WORDS = {"pool": "the difference of the pool", "workspace": "what a step needs"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +61,69 @@ def render_capacity(shown: ShownCapacity) -> str:
         _render_sentences(shown),
     ]
     return "\n\n".join(section.rstrip() for section in sections if section) + "\n"
+
+
+def render_forecast(forecast: Forecast) -> str:
+    """The same in a few lines, for a plan: what fits, the largest parts, the cache in host memory.
+
+    One sentence where nothing is predicted.
+    """
+    capacity = forecast.capacity
+    if capacity.kv_tokens is None:
+        why = "; ".join(capacity.unknown) or "nothing is known of it"
+        return f"What fits is not predicted: {why}."
+    shown = ShownCapacity(
+        capacity=capacity,
+        context_tokens=forecast.context_tokens,
+        parallel=forecast.parallel,
+    )
+    lines = [
+        "What fits (predicted; `stoker capacity FILE` shows all of it):",
+        *(f"  {line}" for line in _render_answers(shown).splitlines()),
+        *(f"  {_render_parts(each)}" for each in group_maps(capacity.maps) if _is_used(each)),
+        *(f"  {line}" for line in _render_host(shown).splitlines()),
+        *(f"  note: {each}" for each in (*capacity.unknown, *forecast.notes)),
+    ]
+    if capacity.corrected_by is not None:
+        lines.append(f"  {tell_correction(capacity.corrected_by)}")
+    return "\n".join(lines)
+
+
+def _is_used(memory: MemoryMap) -> bool:
+    """Whether anything of the deployment lies there."""
+    return any(part.part not in ("processes", "unused") for part in memory.parts)
+
+
+def _render_parts(memory: MemoryMap) -> str:
+    """The largest parts of a map, and what stays unused, on one line."""
+    sizes = {part.part: part.predicted_bytes for part in memory.parts if part.part != "unused"}
+    known = {name: size.likely for name, size in sizes.items() if size is not None}
+    # The cache is what a person asks for, however small it is.
+    order = sorted(known, key=lambda name: (name != "kv_pool", -known[name]))[:_LARGEST]
+    titles = {part.part: part.title for part in memory.parts}
+    told = [f"{titles[name]} {_gib(known[name])}" for name in order]
+    told += [
+        f"unused {_gib(part.predicted_bytes.likely)}"
+        for part in memory.parts
+        if part.part == "unused" and part.predicted_bytes is not None
+    ]
+    total = "size not known" if memory.total_bytes is None else _gib(memory.total_bytes)
+    return f"{memory.title}, {total}: {', '.join(told) or 'nothing is known'}"
+
+
+def tell_correction(by: Correction) -> str:
+    """By which start a prediction was corrected, when it was, and what it took from it."""
+    when = datetime.fromtimestamp(by.at_seconds, UTC)
+    told = [] if by.told_tokens is None else [f"it told {by.told_tokens:,} tokens"]
+    if by.missing_bytes is not None:
+        word = "less" if by.missing_bytes >= 0 else "more"
+        size = _gib(abs(by.missing_bytes))
+        told.append(f"its pool had {size} {word} than its own readings gave")
+    carried = ", ".join(_WORDS.get(each, each) for each in by.carried)
+    told.append(f"taken from it: {carried}")
+    return f"corrected by the start of {by.deployment} ({when:%Y-%m-%d %H:%M} UTC): " + "; ".join(
+        told
+    )
 
 
 def group_maps(maps: Sequence[MemoryMap]) -> list[MemoryMap]:
@@ -183,8 +260,11 @@ def _render_host(shown: ShownCapacity) -> str:
 
 
 def _render_left(cache: HostCache) -> Iterator[str]:
-    if cache.remaining_bytes is not None:
-        yield f"  {_gib(cache.remaining_bytes.likely)} of what is free then remain for all others"
+    left = cache.remaining_bytes
+    if left is not None and left.likely < 0:
+        yield f"  {_gib(-left.likely)} more than is free"
+    elif left is not None:
+        yield f"  {_gib(left.likely)} of what is free then remain for all others"
 
 
 def _both(size: Span) -> str:
@@ -195,7 +275,7 @@ def _render_limit(limit: Limit) -> str:
     needed = f"{limit.needed_bytes / _GIB:.1f} GiB"
     if limit.allowed_bytes is None:
         return f"{limit.title}: not known; {needed} are needed"
-    broken = "DOES NOT FIT" if limit.is_hard else "less; transfers between machines keep to it"
+    broken = "DOES NOT FIT" if limit.is_hard else limit.beyond
     word = "fits" if limit.is_kept else broken
     kept = f", {limit.reserve_bytes / _GIB:.0f} GiB kept back" if limit.reserve_bytes else ""
     return f"{limit.title}: {needed} of {limit.allowed_bytes / _GIB:.1f} GiB{kept}: {word}"
@@ -229,4 +309,6 @@ def _render_gain(option: Option, capacity: Capacity) -> str:
 
 def _render_sentences(shown: ShownCapacity) -> str:
     sentences = [f"note: {each}" for each in shown.capacity.unknown]
+    by = shown.capacity.corrected_by
+    sentences += [] if by is None else [tell_correction(by)]
     return "\n".join([*sentences, *(f"note: {each}" for each in shown.notes)])

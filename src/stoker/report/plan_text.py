@@ -9,6 +9,7 @@ from stoker.model.finding import Finding, Status
 from stoker.model.launch import Setting
 from stoker.model.plan import Activation, Change, Plan
 from stoker.model.units import format_bytes
+from stoker.report.capacity_text import render_forecast
 
 
 def render_plan(plan: Plan) -> str:
@@ -25,6 +26,8 @@ def render_plan(plan: Plan) -> str:
         lines.append("")
     if "memory" in plan.origin:
         lines += [f"Memory: {plan.origin['memory']}", ""]
+    if plan.served is not None and plan.served.forecast is not None:
+        lines += [render_forecast(plan.served.forecast), ""]
     lines += _findings(plan)
     return "\n".join(lines).rstrip() + "\n"
 
