@@ -60,7 +60,8 @@ def _list_undescribed(inputs: Inputs, *, refuses: bool) -> Iterator[str]:
     # What lies in the weights' place was seen where the free memory after them was read.
     is_seen = readings.free_after_bytes is not None or readings.pool_bytes is not None
     for each in inputs.settings.parts.undescribed:
-        if each.refuses is refuses and not (each.of_weights and is_seen):
+        is_moot = (each.of_weights and is_seen) or (each.of_gpus and not inputs.gpus)
+        if each.refuses is refuses and not is_moot:
             yield f"{each.says}; the engine's log of one start settles it"
 
 

@@ -244,11 +244,13 @@ class LlamaSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undescribed:
     """A setting that moves memory in a way that is not described: ``says`` is a sentence without a
-    full stop. ``refuses``: then no figure may be given. ``of_weights``: it moves these alone."""
+    full stop. ``refuses``: then no figure may be given. ``of_weights``: it moves these alone.
+    ``of_gpus``: it moves nothing where there is no GPU."""
 
     says: str
     refuses: bool = False
     of_weights: bool = False
+    of_gpus: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

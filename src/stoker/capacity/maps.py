@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stoker.capacity import vllm
+from stoker.capacity import llamacpp, vllm
 from stoker.capacity.free_memory import total_mib
+from stoker.capacity.host_cache import join_ranks
 from stoker.capacity.inputs import Gpu, Inputs
 from stoker.capacity.intervals import add, at_least, exact, mebibytes, subtract
 from stoker.capacity.pool import Budget, Pool
 from stoker.capacity.request_table import request_table_bytes
-from stoker.knowledge.capacity import MIB, find_row, load_llamacpp, load_sglang
+from stoker.knowledge.capacity import MIB, find_row, load_sglang
+from stoker.knowledge.llamacpp_layers import load_llamacpp_layers
 from stoker.model.capacity import HostCache, MemoryMap, MemoryPart, Span
 from stoker.model.finding import Source
 
@@ -91,8 +93,8 @@ def _list_work(inputs: Inputs, pool: Pool) -> list[Found]:
                 part="workspace", size=add(vllm.transient_bytes(inputs), vllm.beside_bytes(inputs))
             ),
         ]
-    work = load_llamacpp().work
-    return [Found(part="workspace", size=mebibytes(work.workspace_mib), source=work.source)]
+    step = llamacpp.step_bytes(inputs)
+    return [Found(part="workspace", size=step, source=load_llamacpp_layers().step.source)]
 
 
 def _make_map(
@@ -156,5 +158,8 @@ def host_map(inputs: Inputs, cache: HostCache | None) -> tuple[MemoryMap, ...]:
         sizes = [each.size for each in found if each.size is not None]
         left = at_least(subtract(exact(float(host.total_bytes)), *sizes))
     found.append(Found(part="unused", size=left))
-    parts = tuple(_make_part(each, dict(inputs.readings.resolved_parts)) for each in found)
+    # Of what an engine told, only its cache lies here; the other parts are a GPU's.
+    told = dict(inputs.readings.resolved_parts).get("host_cache")
+    resolved = {} if told is None else {"host_cache": join_ranks(inputs, told)}
+    parts = tuple(_make_part(each, resolved) for each in found)
     return (MemoryMap(title="host", total_bytes=host.total_bytes, parts=parts),)

@@ -1,11 +1,13 @@
 """SGLang's table from requests to tokens: outside of every budget, and gigabytes at long context.
 
-Called by that engine's arithmetic and by whoever shows where memory lies.
+Called by that engine's arithmetic and by whoever shows where memory lies. Also tells how long one
+request may be, with any engine.
 """
 
 from __future__ import annotations
 
 from stoker.capacity.inputs import Inputs
+from stoker.capacity.llamacpp_context import divide_context
 from stoker.knowledge.capacity import load_sglang
 
 
@@ -40,4 +42,7 @@ def request_table_bytes(inputs: Inputs, requests: int) -> int | None:
 
 def context_tokens(inputs: Inputs) -> int | None:
     """The longest request that the deployment allows."""
+    if inputs.engine == "llamacpp":
+        divided = divide_context(inputs)
+        return divided.slot_tokens if divided is not None else None
     return inputs.settings.context_tokens or inputs.shape.context_tokens

@@ -191,7 +191,12 @@ def _list_undescribed(read: _Reader) -> Iterable[Undescribed]:
     for row in load_undescribed():
         if row.engine == read.row.engine and _counts(row, read.flags.get(row.flag)):
             says = f"{row.flag} is set: {row.says}, which is not described here"
-            yield Undescribed(says=says, refuses=row.refuses, of_weights=row.of_weights)
+            yield Undescribed(
+                says=says,
+                refuses=row.refuses,
+                of_weights=row.of_weights,
+                of_gpus=row.of_gpus,
+            )
 
 
 def _counts(row: UndescribedRow, value: Plain) -> bool:

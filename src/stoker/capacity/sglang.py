@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stoker.capacity import processor
 from stoker.capacity.cells import (
     attention_ranks,
     find_number_type,
@@ -30,7 +31,7 @@ from stoker.capacity.intervals import about, add, exact, rising, scale, subtract
 from stoker.capacity.pool import Budget, Pool, Refusal
 from stoker.capacity.request_table import count_requests
 from stoker.capacity.state_pools import StatePool, size_state_pool
-from stoker.capacity.weights import find_target_weights
+from stoker.capacity.weights import find_target_weights, held_table_bytes
 from stoker.knowledge.capacity import (
     GIB,
     MIB,
@@ -49,6 +50,8 @@ _SHARED_DOUBT = 0.2 * GIB
 
 def size_budget(inputs: Inputs, weights: Span | None) -> Budget | Refusal:
     """What is left for the pools on the fullest GPU."""
+    if inputs.processor is not None:
+        return processor.size_sglang(inputs, weights)
     before = free_before_bytes(inputs)
     after = inputs.readings.free_after_bytes
     if before is None:
@@ -59,7 +62,8 @@ def size_budget(inputs: Inputs, weights: Span | None) -> Budget | Refusal:
     if share is None:
         return Refusal(reasons=("the share of the GPU is not known: set it, or name the GPU",))
     budget = _take_share(inputs, before, weights, share)
-    if inputs.settings.memory_share is None and _is_rough(inputs):
+    is_settled = inputs.readings.missing_bytes is not None
+    if inputs.settings.memory_share is None and _is_rough(inputs) and not is_settled:
         budget = add(budget, about(0.0, less=0.03 * before.likely, more=0.03 * before.likely))
     budget = subtract(budget, _gone_after(inputs))
     if need_row(load_sglang().pools.draft, inputs.release).form == "priced":
@@ -98,7 +102,7 @@ def _gone_after(inputs: Inputs) -> Span:
     lost = find_row(rules.lost, inputs.release) if inputs.release else None
     if lost is not None and _has_window_pool(inputs):
         gone += inputs.shape.layers * inputs.shape.hidden_width * lost.layer_width_bytes
-    return exact(gone)
+    return exact(gone + held_table_bytes(inputs))
 
 
 def _find_share(inputs: Inputs) -> float | None:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stoker.capacity import processor
 from stoker.capacity.cells import (
     attention_ranks,
     find_number_type,
@@ -20,7 +21,7 @@ from stoker.capacity.cells import (
 )
 from stoker.capacity.drafting import draft_layers, draft_weights, has_unknown_draft, least_share
 from stoker.capacity.free_memory import free_before_bytes, total_mib, visible_bytes
-from stoker.capacity.inputs import Inputs, Shape
+from stoker.capacity.inputs import Inputs
 from stoker.capacity.intervals import about, exact, mebibytes, rising, scale, spread, subtract
 from stoker.capacity.pool import Budget, Pool, Refusal
 from stoker.capacity.request_table import context_tokens
@@ -45,6 +46,8 @@ _LEAST_STEP = 2048
 
 def size_budget(inputs: Inputs, weights: Span | None) -> Budget | Refusal:
     """What is left for the pool on the fullest GPU."""
+    if inputs.processor is not None:
+        return processor.size_vllm(inputs, weights)
     readings, settings = inputs.readings, inputs.settings
     given = settings.kv_bytes or readings.pool_bytes
     before = free_before_bytes(inputs)
@@ -73,7 +76,10 @@ def size_budget(inputs: Inputs, weights: Span | None) -> Budget | Refusal:
     if need_row(load_vllm().graphs, inputs.release).is_taken and settings.parts.batch.has_graphs:
         left = subtract(left, graph_bytes(inputs))
     if readings.missing_bytes is not None:
-        left = subtract(left, exact(readings.missing_bytes))
+        # What was in doubt is settled by that start; starts of one kind differ by this much.
+        ranks = inputs.ranks.tensor * inputs.ranks.pipeline
+        less = _DOUBT + (_RANKS_DOUBT if ranks > 1 else 0.0)
+        left = about(left.likely - readings.missing_bytes, less=less, more=_DOUBT)
     return Budget(free_before=before, weights=weights, pools=left, share=share)
 
 
@@ -111,6 +117,9 @@ def _trial(inputs: Inputs) -> tuple[float, float]:
 def batch_sizes(inputs: Inputs) -> tuple[int, int]:
     """Requests and tokens of one step at most."""
     batch = inputs.settings.parts.batch
+    usual = processor.usual_batch(inputs)
+    if usual is not None:
+        return batch.requests or usual[0], batch.batch_tokens or usual[1]
     sizes = [size for size in map(total_mib, inputs.gpus) if size is not None]
     row = need_row(load_vllm().sizes, inputs.release).find(min(sizes, default=0.0))
     tokens = row[2] or max(_LEAST_STEP, context_tokens(inputs) or 0)
@@ -187,7 +196,7 @@ class Blocks:
 
 def _plan_blocks(inputs: Inputs, number: NumberType) -> Blocks:
     families = _families(inputs, number)
-    usual = inputs.settings.page_tokens or _usual_block(inputs.shape)
+    usual = inputs.settings.page_tokens or _usual_block(inputs)
     pages = [price * usual for _, price, _ in families]
     block = usual
     state = state_bytes(inputs.shape, inputs.ranks, inputs.settings.parts.state.number_type)
@@ -218,14 +227,18 @@ def _families(inputs: Inputs, number: NumberType) -> list[tuple[int, float, int 
         row = layer_bytes(kind, attention_ranks(inputs.ranks), number)
         if kind.index_width and number.bytes == 1.0:
             row = load_vllm().sparse.row_bytes
-        layers = stage_layers(kind.layers, inputs.ranks) + (draft if number_of == 0 else 0)
+        own = kind.layers - kind.shared_layers
+        layers = stage_layers(own, inputs.ranks) + (draft if number_of == 0 else 0)
         found.append((layers, row + index_bytes(kind), kind.window_tokens))
     return found
 
 
-def _usual_block(shape: Shape) -> int:
+def _usual_block(inputs: Inputs) -> int:
     blocks = load_vllm().blocks
-    is_latent = any(kind.latent_width for kind in shape.attention)
+    alone = processor.usual_block_tokens(inputs)
+    if alone is not None:
+        return alone
+    is_latent = any(kind.latent_width for kind in inputs.shape.attention)
     return blocks.latent if is_latent else blocks.usual
 
 

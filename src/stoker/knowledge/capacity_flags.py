@@ -53,6 +53,7 @@ class UndescribedRow:
     It counts where its number is above ``above``, else where it is one of ``words``, else where it
     is set to anything but false, none and zero. ``refuses``: then no figure may be given.
     ``of_weights``: it moves the weights alone, so what is free after them settles it.
+    ``of_gpus``: it moves nothing where there is no GPU.
     """
 
     engine: str
@@ -63,6 +64,7 @@ class UndescribedRow:
     words: tuple[str, ...] = ()
     refuses: bool = False
     of_weights: bool = False
+    of_gpus: bool = False
 
 
 @cache
