@@ -34,7 +34,8 @@ class Choice:
     ``flags`` without dashes, ``env`` the variables, ``tables`` flags whose value is a JSON table,
     each with the key in it. ``model``: the path of what the model itself says, for what is not a
     setting. ``names`` are those that are known where the engine's catalogue does not list them;
-    ``aside`` those that nobody is advised to take. ``advises``: whether other names are offered.
+    ``aside`` those that nobody is advised to take, ``first`` those that are tried first, in this
+    order, where another one answered nonsense. ``advises``: whether other names are offered.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Choice:
     model: str = ""
     names: tuple[str, ...] = ()
     aside: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
     advises: bool = True
 
 
