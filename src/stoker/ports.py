@@ -141,7 +141,8 @@ class Host(ReadableHost, Protocol):
         the disk, rename it over ``path`` and flush the folder: after a crash at any instant the
         path holds the old content or the new, whole. MUST create missing parent folders (mode
         0700 below a folder of mode 0700, else 0755). MUST remove the temporary file on failure.
-        MUST NOT follow a symbolic link at ``path``: the link itself is replaced.
+        MUST NOT follow a symbolic link at ``path``: the link itself is replaced. MUST NOT replace
+        a folder, a device, a pipe or a socket.
         ``owner`` is a user name; empty leaves the writing user. MUST raise NoSpace, AccessDenied
         or HostError.
         """

@@ -184,7 +184,7 @@ def test_older_files_of_latent_models_keep_their_heads() -> None:
     }
     (kind,) = read_gguf_shape(latent).attention
     assert kind.latent_width == 512
-    older = {"head_count_kv": 128, "key_length": 192, "value_length": 128}
+    older = {"head_count": 128, "head_count_kv": 128, "key_length": 192, "value_length": 128}
     (kind,) = read_gguf_shape({**latent, **older}).attention
     assert (kind.latent_width, kind.kv_heads, kind.key_width) == (0, 128, 192)
 
@@ -197,6 +197,8 @@ def test_older_files_of_latent_models_keep_their_heads() -> None:
         ({"architecture": "jamba", "head_count_kv": [0, 3]}, "head_count_kv of layer 2"),
         ({"architecture": "mamba"}, "sizes of its recurrent states"),
         ({"architecture": "deepseek32", "indexer_head_count": 4}, "index of sparse attention"),
+        ({"head_count_kv": (1 << 32) - 1}, "4294967295 heads of keys in layer 0 cannot be"),
+        ({"head_count": [2, 4], "head_count_kv": 5}, "5 heads of keys"),
         ({"block_count": None}, "the layers are not known"),
         ({"block_count": 1 << 20}, "a model of"),
         ({"key_length": None, "embedding_length": None}, "heads of the attention"),

@@ -17,8 +17,10 @@ from stoker.capacity.inputs import (
     SettingsParts,
     Shape,
 )
+from stoker.capacity.options import add_options
 from stoker.capacity.predict import predict
 from stoker.capacity.processor import read_processor
+from stoker.capacity.what_if import Wish
 from stoker.model.capacity import Span
 
 GIB = 1 << 30
@@ -52,6 +54,20 @@ def inputs_of(engine: str, settings: Settings, processor: Processor | None = Non
         host=ONE,
         processor=processor or Processor(),
     )
+
+
+@pytest.mark.parametrize("engine", ["sglang", "vllm"])
+def test_no_option_speaks_of_gpus_or_would_not_start(engine: str) -> None:
+    host = replace(ONE, pinned_limit_bytes=None)
+    settings = Settings(memory_share=0.4)
+    inputs = replace(inputs_of(engine, settings), host=host)
+    found = add_options(predict(inputs), inputs, Wish(context_tokens=4096, parallel=2))
+    assert found.kv_tokens is not None
+    for option in found.options:
+        assert "GPU" not in f"{option.title} {option.cost} {option.risk}"
+        assert "graphs" not in option.title
+    offered = {option.id for option in found.options}
+    assert any(name.startswith("kv-8-bit") for name in offered) is (engine == "vllm")
 
 
 def tokens_of(inputs: Inputs) -> Span:

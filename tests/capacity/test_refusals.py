@@ -28,6 +28,8 @@ from stoker.capacity.inputs import (
 from stoker.capacity.options import add_options
 from stoker.capacity.predict import predict
 from stoker.capacity.what_if import Wish
+from stoker.knowledge.capacity_turns import list_turns
+from stoker.knowledge.versions import parse_version
 from stoker.model.capacity import Capacity, Span
 from tests.capacity.configs import GIB, H100, H200, HYBRID, KIMI, LLAMA_8B, SPARSE, gemma
 
@@ -179,6 +181,7 @@ def check(inputs: Inputs, wish: Wish) -> Capacity:
     return found
 
 
+@settings(deadline=None)
 @given(ENGINES, RELEASES, st.dictionaries(st.sampled_from(KEYS), JUNK))
 def test_whatever_a_config_says_there_is_an_answer(
     engine: str, release: str, junk: dict[str, object]
@@ -291,3 +294,45 @@ SHAPES = st.sampled_from(
 )
 def test_whatever_the_inputs_there_is_an_answer(inputs: Inputs, wish: Wish) -> None:
     check(inputs, wish)
+
+
+@pytest.mark.parametrize("release", ["", "main", "dev (2026-06)"])
+def test_an_unknown_release_has_the_bounds_of_all(release: str) -> None:
+    """vLLM counts the tokens of a model with windows otherwise since 0.21."""
+    windows = gemma(full=10, sliding=50)
+    known = replace(GOOD, engine="vllm", shape=windows, release="0.33.0")
+    unknown = predict(replace(known, release=release))
+    assert unknown.kv_tokens is not None
+    assert any("release is not known" in text for text in unknown.unknown)
+    newest = predict(known).kv_tokens
+    assert newest is not None
+    assert unknown.kv_tokens.likely == newest.likely
+    for turn in ("0.20", "0.21"):
+        each = predict(replace(known, release=turn)).kv_tokens
+        assert each is not None
+        assert unknown.kv_tokens.low <= each.low
+        assert each.high <= unknown.kv_tokens.high
+
+
+def test_releases_at_which_rules_change() -> None:
+    for engine in ("sglang", "vllm"):
+        turns = list_turns(engine)
+        assert turns[0] == "0"
+        assert list(turns) == sorted(turns, key=lambda each: parse_version(each) or ())
+        assert len(turns) > 3
+
+
+@pytest.mark.parametrize("engine", ["sglang", "vllm"])
+@pytest.mark.parametrize("size", [0, -5, 10**30])
+def test_a_gpu_of_a_size_that_cannot_be(engine: str, size: int) -> None:
+    inputs = replace(GOOD, engine=engine, gpus=(Gpu(total_bytes=size, key="h200"),))
+    assert "a size that cannot be" in refused(inputs)
+
+
+def test_vllm_does_not_start_with_less_than_it_asks_for() -> None:
+    held = replace(H200, free_bytes=100 << 30)
+    told = " ".join(predict(replace(GOOD, engine="vllm", release="0.33.0", gpus=(held,))).unknown)
+    assert "100.0 GiB are free now" in told
+    idle = replace(H200, free_bytes=142 << 30)
+    told = " ".join(predict(replace(GOOD, engine="vllm", release="0.33.0", gpus=(idle,))).unknown)
+    assert "does not start" not in told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -33,3 +34,20 @@ def test_what_cannot_be() -> None:
     assert option.returncode == 2
     assert "name the file" in option.stderr
     assert run("--log", LOG, "--svg", f"{LOG}/a.svg").returncode == 2
+
+
+def test_a_picture_goes_over_pictures_alone(tmp_path: Path) -> None:
+    file, pipe, picture = tmp_path / "kimi.yaml", tmp_path / "pipe", tmp_path / "a.svg"
+    file.write_text("name: kimi\n")
+    os.mkfifo(pipe)
+    (tmp_path / "link").symlink_to(picture)
+    for path, why in ((file, "no picture"), (pipe, "not a file"), (tmp_path, "directory")):
+        told = run("--log", LOG, "--svg", str(path))
+        assert told.returncode == 2
+        assert why in told.stderr
+    assert file.read_text() == "name: kimi\n"
+    assert pipe.is_fifo()
+    for name in ("link", "a.svg"):
+        assert run("--log", LOG, "--svg", str(tmp_path / name)).returncode == 0
+    assert (tmp_path / "link").is_symlink()
+    assert picture.read_text().startswith("<svg")

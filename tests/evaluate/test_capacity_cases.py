@@ -187,9 +187,20 @@ def test_what_is_missing_or_absurd_stops_nothing(folder: Path) -> None:
         },
         {**SGLANG, "logged": {**SGLANG["logged"], "avail_after_weights_gib": "much"}},
         {**SGLANG, "tp": 0, "pp": -3, "gpu_count": 0},
+        {**VLLM, "config": "9" * 5000},
+        {**VLLM, "config": "a\u0000b"},
     ]
     found = summarise(answer_cases(read(folder, *strange)))
     assert set(found) == {"groups", "refused", "inside_interval"}
+
+
+def test_a_release_that_lost_its_zero_is_not_guessed(folder: Path) -> None:
+    text = json.dumps({**VLLM, "version": "@"}).replace('"@"', "0.20")
+    (folder / "case.yaml").write_text(text, "utf-8")
+    (case,) = read_cases(folder, folder.parent / "models")
+    assert case.inputs.release == ""
+    case = read(folder, {**VLLM, "version": 0.19})[0]
+    assert case.inputs.release == "0.19"
 
 
 def test_a_broken_file_is_told_and_the_others_go_on(

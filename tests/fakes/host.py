@@ -180,8 +180,8 @@ class MemoryHost:
             self._check_user(owner)
             if len(content) > self.free:
                 raise NoSpace(f"there is no space left to write {path}")
-            if place in self.nodes and self.nodes[place].kind == "folder":
-                raise HostError(f"could not write {path}: it is a folder")
+            if place in self.nodes and self.nodes[place].kind not in ("file", "link"):
+                raise HostError(f"could not write {path}: it is a folder or no file")
             self._make_parents(place)
             node = Node(kind="file", content=bytes(content), mode=mode, owner=owner or self.user)
             self.nodes[place] = replace(node, modified_ns=self._tick())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -46,6 +47,20 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 # Atomic writing
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+def test_what_is_no_file_stays(host: LocalHost, tmp_path: Path, kind: str) -> None:
+    """As /dev/null must when root names it for a picture."""
+    path = tmp_path / "special"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        os.mknod(path, stat.S_IFSOCK | 0o600)
+    with pytest.raises(HostError, match="not a file"):
+        host.write_file(str(path), NEW, 0o600)
+    assert not path.is_file()
+    assert os.listdir(tmp_path) == ["special"]
 
 
 def test_a_kill_at_any_instant_leaves_old_or_new_whole(host: LocalHost, tmp_path: Path) -> None:

@@ -13,11 +13,16 @@ from stoker.capacity.drafting import has_unknown_draft
 from stoker.capacity.fraction import default_share
 from stoker.capacity.free_memory import find_row, total_mib
 from stoker.capacity.inputs import Gpu, Inputs
-from stoker.knowledge.capacity import load_sglang, load_vllm
+from stoker.knowledge.capacity import MIB, load_sglang, load_vllm
+from stoker.knowledge.versions import parse_version
 
 _ENGINES = ("sglang", "vllm", "llamacpp")
+#: Those whose arithmetic is another one in another release.
+_BY_RELEASE = ("sglang", "vllm")
 _ALIKE = 0.1
 _MOST_LAYERS, _MOST_TOKENS = 4096, 1 << 36
+#: More than any GPU has.
+_MOST_BYTES = 1 << 50
 
 
 def find_obstacles(inputs: Inputs) -> tuple[str, ...]:
@@ -47,7 +52,9 @@ def _check_chosen_share(inputs: Inputs) -> Iterator[str]:
     sizes = [size for size in map(total_mib, inputs.gpus) if size is not None]
     if inputs.engine != "sglang" or inputs.settings.memory_share is not None or not sizes:
         return
-    share = default_share(inputs, min(sizes)) if min(sizes) > 0 else 0.0
+    if not 0 < min(sizes) < _MOST_BYTES / MIB:
+        return
+    share = default_share(inputs, min(sizes))
     if not 0 < share <= 1:
         yield (
             f"the share of the GPU that the engine chooses comes out at {share:.3f}: capture "
@@ -107,6 +114,9 @@ def _check_gpus(inputs: Inputs) -> Iterator[str]:
     if not gpus:
         yield "there are no GPUs, and this engine keeps its cache on them"
         return
+    if any(gpu.total_bytes is not None and not 0 < gpu.total_bytes < _MOST_BYTES for gpu in gpus):
+        yield "a GPU's memory is told as a size that cannot be: read it again"
+        return
     needed = ranks.on_host or ranks.tensor * ranks.pipeline * ranks.replicas
     if len(gpus) < needed:
         yield f"the ranks need {needed} GPUs and there are {len(gpus)}"
@@ -140,10 +150,18 @@ def _list_doubts(inputs: Inputs) -> Iterator[str]:
     is_seen = any(gpu.free_bytes is not None for gpu in inputs.gpus)
     if readings.free_before_bytes is None and inputs.gpus and not is_seen:
         yield "the free memory of the GPUs is from a table: reading it settles it"
-    if not inputs.release:
-        yield "the engine's release is not known: the newest rules were taken"
+    if is_unknown_release(inputs):
+        yield (
+            "the engine's release is not known: the newest rules were taken, and the bounds of the "
+            "tokens are those of all releases"
+        )
     if has_unknown_draft(inputs):
         yield "the layers of the model that drafts tokens are not known: read its config.json"
+
+
+def is_unknown_release(inputs: Inputs) -> bool:
+    """Whether the rules of several releases come into question."""
+    return inputs.engine in _BY_RELEASE and parse_version(inputs.release) is None
 
 
 def _are_mixed(gpus: tuple[Gpu, ...]) -> bool:

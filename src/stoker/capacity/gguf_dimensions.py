@@ -158,6 +158,8 @@ class _File:
 
     def _read_layer(self, number: int, window: int | None) -> _Kind:
         heads = self._kv_heads(number)
+        if heads > max(self.heads, *_numbers(self.seen.get("head_count")), 0):
+            raise Undescribed(f"{heads} heads of keys in layer {number} cannot be")
         usual = self.hidden_width // self.heads if self.heads else 0
         key = _number(self.seen, "key_length") or usual
         value = _number(self.seen, "value_length") or usual

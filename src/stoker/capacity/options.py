@@ -20,7 +20,8 @@ from stoker.capacity.host_cache_limits import (
     tell_soft,
 )
 from stoker.capacity.inputs import Inputs
-from stoker.capacity.predict import predict
+from stoker.capacity.predict import predict_newest
+from stoker.capacity.processor import list_notes
 from stoker.capacity.what_if import (
     Scene,
     Trial,
@@ -38,6 +39,8 @@ from stoker.model.capacity import Capacity, HostCache, Option, Span
 #: So many times as many states are worth a line.
 _MORE = 1.05
 _HOST = ("host_ratio", "host_size")
+#: Changes whose gain and price lie on a GPU: without one there is nothing true to say of them.
+_OF_GPUS = ("memory_share", "graph_requests", "has_graphs", *_HOST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,7 @@ def add_options(capacity: Capacity, inputs: Inputs, wish: Wish = Wish()) -> Capa
     scene = set_scene(inputs, wish)
     if scene is None:
         return capacity
-    base = predict(inputs)
+    base = predict_newest(inputs)
     found = list(_find_all(scene, base))
     options = [each.option for each in found if each.option is not None]
     options.sort(key=_worth, reverse=True)
@@ -70,7 +73,7 @@ def _free_pool(inputs: Inputs) -> Inputs:
     if readings.pool_bytes is None:
         return inputs
     free = replace(inputs, readings=replace(readings, pool_bytes=None, missing_bytes=None))
-    missing = find_missing_bytes(predict(free), readings.pool_bytes)
+    missing = find_missing_bytes(predict_newest(free), readings.pool_bytes)
     return replace(free, readings=replace(free.readings, missing_bytes=missing))
 
 
@@ -81,11 +84,16 @@ def _worth(option: Option) -> tuple[float, float]:
 
 def _find_all(scene: Scene, base: Capacity) -> Iterator[_Found]:
     fitting_caches = 0
+    is_alone = scene.inputs.processor is not None
     for row in load_options().find(scene.inputs.engine, scene.inputs.release):
+        if is_alone and row.change in _OF_GPUS:
+            continue
         # A size is offered only where no ratio fits.
         if row.change == "host_size" and fitting_caches:
             continue
         for trial in list_trials(row, scene):
+            if is_alone and set(list_notes(trial.inputs)) - set(list_notes(scene.inputs)):
+                continue  # with it the engine would not start
             found = _judge(row, trial, scene, base)
             fitting_caches += row.change in _HOST and found.option is not None
             yield found
@@ -94,8 +102,8 @@ def _find_all(scene: Scene, base: Capacity) -> Iterator[_Found]:
 def _judge(row: OptionRow, trial: Trial, scene: Scene, base: Capacity) -> _Found:
     share = _find_freed_share(row, trial, scene)
     inputs = trial.inputs if share is None else change_share(trial.inputs, share)
-    after = predict(inputs)
-    before = base if trial.base is None else predict(trial.base)
+    after = predict_newest(inputs)
+    before = base if trial.base is None else predict_newest(trial.base)
     if after.kv_tokens is None or before.kv_tokens is None:
         return _Found()
     gain = _subtract(after.kv_tokens, before.kv_tokens)
@@ -167,6 +175,8 @@ def _find_freed_share(row: OptionRow, trial: Trial, scene: Scene) -> float | Non
     """The share at which as much is left of a GPU as before; None where it is hardly another."""
     share, free = scene.budget.share, scene.budget.free_before
     if not row.frees or share is None or free is None or scene.inputs.settings.kv_bytes:
+        return None
+    if scene.inputs.processor is not None:
         return None
     now, then = find_unused(scene.inputs), find_unused(trial.inputs)
     if now is None or then is None:

@@ -7,10 +7,11 @@ none and ``unknown`` says which reading settles it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from stoker.capacity import llamacpp, sglang, vllm
-from stoker.capacity.checks import find_doubts, find_obstacles
+from stoker.capacity.checks import find_doubts, find_obstacles, is_unknown_release
 from stoker.capacity.host_cache import size_host_cache
 from stoker.capacity.host_cache_limits import find_problems
 from stoker.capacity.inputs import Inputs
@@ -18,11 +19,30 @@ from stoker.capacity.maps import gpu_maps, host_map
 from stoker.capacity.pool import Budget, Pool, Refusal
 from stoker.capacity.request_table import context_tokens
 from stoker.capacity.weights import find_target_weights
+from stoker.knowledge.capacity_turns import list_turns
 from stoker.model.capacity import Capacity, Span
 
 
 def predict(inputs: Inputs) -> Capacity:
     """What fits, where it lies, and what is not known."""
+    found = predict_newest(inputs)
+    if found.kv_tokens is None or not is_unknown_release(inputs):
+        return found
+    turns = (replace(inputs, release=each) for each in list_turns(inputs.engine))
+    spans = [predict_newest(each).kv_tokens for each in turns]
+    return replace(found, kv_tokens=_cover(found.kv_tokens, spans))
+
+
+def _cover(newest: Span, others: Sequence[Span | None]) -> Span:
+    """As likely as by the newest rules, within the bounds of all."""
+    known = [newest, *(span for span in others if span is not None)]
+    low, high = min(span.low for span in known), max(span.high for span in known)
+    return replace(newest, low=low, high=high)
+
+
+def predict_newest(inputs: Inputs) -> Capacity:
+    """The same where an unknown release is taken as the newest, and its bounds are of that alone:
+    for whoever compares one setting with another."""
     inputs = _without_windows(inputs)
     obstacles = find_obstacles(inputs)
     if obstacles:

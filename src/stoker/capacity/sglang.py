@@ -27,7 +27,7 @@ from stoker.capacity.drafting import (
 from stoker.capacity.fraction import chunk_tokens, default_share
 from stoker.capacity.free_memory import free_before_bytes, total_mib
 from stoker.capacity.inputs import Attention, Inputs
-from stoker.capacity.intervals import about, add, exact, rising, scale, subtract
+from stoker.capacity.intervals import about, add, exact, in_order, rising, scale, subtract
 from stoker.capacity.pool import Budget, Pool, Refusal
 from stoker.capacity.request_table import count_requests
 from stoker.capacity.state_pools import StatePool, size_state_pool
@@ -126,7 +126,7 @@ def size_pool(inputs: Inputs, budget: Span) -> Pool | Refusal:
     sizing = Sizing(inputs=inputs, number=number)
     states = [size_state_pool(inputs, each) for each in (budget.low, budget.likely, budget.high)]
     left = _subtract_states(budget, states)
-    rank_tokens = rising(left, sizing.count_tokens)
+    rank_tokens = in_order(rising(left, sizing.count_tokens))
     if has_unknown_draft(inputs) and sizing.is_draft_priced:
         low = rising(scale(left, least_share()), sizing.count_tokens).low
         rank_tokens = Span(low=low, likely=rank_tokens.likely, high=rank_tokens.high)

@@ -80,7 +80,17 @@ def size_budget(inputs: Inputs, weights: Span | None) -> Budget | Refusal:
         ranks = inputs.ranks.tensor * inputs.ranks.pipeline
         less = _DOUBT + (_RANKS_DOUBT if ranks > 1 else 0.0)
         left = about(left.likely - readings.missing_bytes, less=less, more=_DOUBT)
-    return Budget(free_before=before, weights=weights, pools=left, share=share)
+    notes = _tell_too_little(inputs, asked, share)
+    return Budget(free_before=before, weights=weights, pools=left, share=share, notes=notes)
+
+
+def _tell_too_little(inputs: Inputs, asked: Span, share: float) -> tuple[str, ...]:
+    """vLLM compares what is free with what it asks for, before it loads anything."""
+    free = [gpu.free_bytes for gpu in inputs.gpus if gpu.free_bytes is not None]
+    if not free or min(free) >= asked.low:
+        return ()
+    wanted = f"vLLM asks for {share:g} of each GPU, {asked.likely / GIB:.1f} GiB"
+    return (f"{wanted}, and does not start with less: {min(free) / GIB:.1f} GiB are free now",)
 
 
 def _of_fullest_stage(inputs: Inputs, found: Span) -> Span:

@@ -16,7 +16,7 @@ from stoker.capacity.free_memory import total_mib
 from stoker.capacity.host_cache import find_available, ranks_on_host
 from stoker.capacity.inputs import Batch, HostSettings, Inputs, Ranks, SettingsParts, StateSettings
 from stoker.capacity.pool import Budget, Pool, Refusal
-from stoker.capacity.predict import predict, predict_pool
+from stoker.capacity.predict import predict_newest, predict_pool
 from stoker.capacity.request_table import context_tokens
 from stoker.capacity.state_pools import slots_for_request
 from stoker.capacity.weights import estimate_weights
@@ -137,7 +137,7 @@ def _try_share(row: OptionRow, scene: Scene) -> Iterator[Trial]:
 
 def find_unused(inputs: Inputs) -> float | None:
     """What is likely left of a GPU when all is allocated, in bytes; None where unknown."""
-    maps = predict(inputs).maps
+    maps = predict_newest(inputs).maps
     sizes = (
         [part.predicted_bytes for part in maps[0].parts if part.part == "unused"] if maps else []
     )

@@ -79,12 +79,24 @@ def capacity(
 
 
 def _draw(world: World, found: FoundCapacity, path: str) -> None:
+    """Into a new file, or over a picture; whatever else lies there is somebody's."""
+    import os
+
     from stoker.commands.folders import absolute_path
-    from stoker.report.capacity_svg import render_svg
+    from stoker.report.capacity_svg import SVG_START, render_svg
 
     content = render_svg(found.shown.capacity).encode()
+    target = os.path.realpath(absolute_path(path))
     try:
-        world.host.write_file(absolute_path(path), content, 0o644)
+        there = world.host.stat(target)
+        if there is not None and there.kind == "file" and there.size_bytes:
+            start = world.host.read_bytes(target, 0, len(SVG_START))
+            if start != SVG_START.encode():
+                raise UsageError(
+                    f"{path} is there already, and is no picture of this kind",
+                    "choose another file, or remove it",
+                )
+        world.host.write_file(target, content, 0o644)
     except HostError as error:
         raise UsageError(f"the picture cannot be written: {error.summary}", error.hint) from error
 

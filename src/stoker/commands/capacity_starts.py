@@ -40,7 +40,8 @@ def correct_described(world: World, resolved: Resolved, described: Described) ->
     try:
         kept = read_capacity_starts(world.host, world.folders, wanted)
     except (HostError, StateError) as error:
-        doubt = f"what earlier starts found is not used: {error.summary}"
+        hint = f" ({error.hint})" if error.hint else ""
+        doubt = f"what earlier starts found is not used: {error.summary}{hint}"
         return Corrected(inputs=described.inputs, doubts=(doubt,))
     return correct_inputs(described.inputs, described.conditions, kept.starts)
 

@@ -197,7 +197,7 @@ def _complain(path: Path, reason: str) -> None:
 def _read_model(name: str, models: Path) -> Table | None:
     """The file with a model's dimensions; None where there is none."""
     path = models / f"{name.removesuffix('.json')}.json"
-    if "/" in name or not path.is_file():
+    if "/" in name or not is_file(path):
         return None
     try:
         table = json.loads(path.read_text("utf-8"))
@@ -205,6 +205,14 @@ def _read_model(name: str, models: Path) -> Table | None:
         _complain(path, str(error))
         return None
     return table if isinstance(table, Mapping) else None
+
+
+def is_file(path: Path) -> bool:
+    """Also of a name that no file can have."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _make_case(name: str, data: Table, model: Table | None) -> Case:
@@ -227,7 +235,7 @@ def _make_case(name: str, data: Table, model: Table | None) -> Case:
         inputs=Inputs(
             name=name,
             engine=engine,
-            release=read_release(str(data.get("version") or "")),
+            release=read_release(_find_version(data)),
             shape=_make_shape(data, said, model),
             gpus=(Gpu(total_bytes=None),) * _count_gpus(data, ranks),
             ranks=ranks,
@@ -248,6 +256,13 @@ def _name_engine(data: Table) -> str:
 def _name_source(text: str) -> str:
     """The repository or file, without the place inside of it."""
     return re.split(r"[@ ]", text.strip(), maxsplit=1)[0] if "id " not in text else text
+
+
+def _find_version(data: Table) -> str:
+    """As it stands there. A number with one decimal may have lost a zero: 0.20 is read as 0.2."""
+    version = data.get("version")
+    is_doubtful = isinstance(version, float) and len(str(version).partition(".")[2]) < 2
+    return "" if is_doubtful or version is None else str(version)
 
 
 def read_release(text: str) -> str:

@@ -25,6 +25,7 @@ from stoker.capacity.free_memory import find_row, total_mib
 from stoker.capacity.inputs import Inputs
 from stoker.errors import HostError
 from stoker.evaluate.capacity_answers import Answer, find_percentile
+from stoker.evaluate.capacity_cases import is_file
 from stoker.evaluate.rivals import Package, install, last_line
 from stoker.hosts.local import LocalHost
 from stoker.knowledge.capacity import load_vllm, need_row
@@ -217,7 +218,7 @@ def read_config(folder: Path, name: str, models: Path) -> dict[str, Plain] | Non
     path = next(each for each in paths if each.is_file())
     case = YAML(typ="safe").load(path.read_text("utf-8"))
     file = models / f"{str(case.get('config')).removesuffix('.json')}.json"
-    if not file.is_file():
+    if not is_file(file):
         return None
     config = {
         key: value

@@ -30,8 +30,12 @@ _FEWEST_PARTS = 3
 
 
 def replace_file(path: str, content: bytes, *, mode: int, owner: str) -> None:
-    """Put a whole new file at ``path``: temporary file, flush, rename, flush of the folder."""
+    """Put a whole new file at ``path``: temporary file, flush, rename, flush of the folder.
+
+    A device, a pipe or a socket stays: its name is not given to a file.
+    """
     folder, name = os.path.split(path)
+    _refuse_special(path)
     make_folders(folder or ".")
     with _opened(folder or ".", _FOLDER) as descriptor, ExitStack() as undo:
         temporary = f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
@@ -40,6 +44,15 @@ def replace_file(path: str, content: bytes, *, mode: int, owner: str) -> None:
         os.rename(temporary, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
         undo.pop_all()
         _flush(descriptor)
+
+
+def _refuse_special(path: str) -> None:
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return  # what stands in the way, if anything does, is told by the writing itself
+    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)):
+        raise FileExistsError(errno.EEXIST, "there is something that is not a file", path)
 
 
 def append_file(path: str, content: bytes, *, mode: int) -> None:

@@ -19,6 +19,8 @@ from stoker.model.finding import Source
 
 MIB = 1 << 20
 GIB = 1 << 30
+#: Later than any release.
+_NEWEST = (1 << 30,)
 
 
 class ByRelease(Protocol):
@@ -457,10 +459,9 @@ def load_llamacpp() -> LlamaRules:
 
 
 def find_row(rows: Sequence[Row], release: str) -> Row | None:
-    """The first row that holds for a release; for one without numbers the last. None for none."""
-    version = parse_version(release)
-    if version is None:
-        return rows[-1] if rows else None
+    """The first row that holds for a release; one without numbers is taken as the newest. None for
+    none."""
+    version = parse_version(release) or _NEWEST
     return next((row for row in rows if _holds(row.versions, version)), None)
 
 

@@ -117,6 +117,4 @@ def load_host_rules() -> HostRules:
 
 def find_host_row(rows: Sequence[Row], engine: str, release: str) -> Row | None:
     """What holds for a release of an engine; for one without numbers the newest. None for none."""
-    own = [row for row in rows if row.engine == engine]
-    newest_last = own if release else own[::-1]
-    return find_row(newest_last, release)
+    return find_row([row for row in rows if row.engine == engine], release)

@@ -9,6 +9,8 @@ from stoker.model.capacity import Capacity, MemoryMap, MemoryPart
 from stoker.report.capacity_text import group_maps
 
 _GIB = 1 << 30
+#: What every picture begins with.
+SVG_START = '<svg xmlns="http://www.w3.org/2000/svg"'
 _WIDTH, _LEFT, _BAR_HEIGHT, _LINE, _GAP = 860, 20, 34, 20, 26
 #: One colour for each part, the same in every bar; told apart without colours by their order.
 _COLOURS = {
@@ -37,7 +39,7 @@ def render_svg(capacity: Capacity) -> str:
         top += 24 + _BAR_HEIGHT + _LINE * len(_sized(memory)) + _GAP
     title = f"{capacity.name}: {capacity.engine} {capacity.release}".strip()
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {top}" '
+        f'{SVG_START} viewBox="0 0 {_WIDTH} {top}" '
         f'width="{_WIDTH}" height="{top}" font-family="sans-serif" font-size="13">'
     )
     lines = [head, f"<title>{escape(title)}</title>", _text(_LEFT, 24, title, size=16), *body]
