@@ -28,6 +28,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[1]
 EXAMPLE = PROJECT / "examples" / "smollm2.yaml"
 FORECAST = PROJECT / "benchmarks" / "capacity.py"
+LARGE_LOG = PROJECT / "benchmarks" / "large_log.py"
 STOKER = str(Path(sys.executable).with_name("stoker"))
 COMMAND_TIMEOUT_SECONDS = 600
 #: Longer than half a minute, so that one look at least falls into it.
@@ -243,6 +244,24 @@ def ask_headers(place: Place) -> dict[str, float]:
         return found
 
 
+def diagnosis_seconds(place: Place) -> float:
+    """`stoker diagnose` over a log of 200 MB, from the start of the command to its end."""
+    return median_seconds([STOKER, "diagnose", "--log", write_large_log(place)], place, runs=3)
+
+
+def diagnosis_bytes(place: Place) -> float:
+    """The peak resident memory of the same."""
+    return peak_bytes([STOKER, "diagnose", "--log", write_large_log(place)], place)
+
+
+@cache
+def write_large_log(place: Place) -> str:
+    """The path of the log, which is written once."""
+    path = place.folder / "large.log"
+    run([sys.executable, str(LARGE_LOG), str(path)], place)
+    return str(path)
+
+
 FIGURES = (
     Figure(
         what="start of the interpreter",
@@ -306,6 +325,20 @@ FIGURES = (
         unit="MB",
         target=60,
         how="peak resident set, median of 5, the example serves",
+    ),
+    Figure(
+        what="`stoker diagnose` of a log of 200 MB",
+        take=diagnosis_seconds,
+        unit="ms",
+        target=5000,
+        how="median of 3; 1.3 million lines of eight ranks, a failure at the end",
+    ),
+    Figure(
+        what="the same, peak memory",
+        take=diagnosis_bytes,
+        unit="MB",
+        target=200,
+        how="peak resident set",
     ),
     Figure(
         what="guard of a service, memory",

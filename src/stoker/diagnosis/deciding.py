@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stoker.diagnosis.inputs import Inputs
+from stoker.diagnosis.inputs import Inputs, LogLine
 from stoker.diagnosis.matching import Event
 from stoker.knowledge.causes import LAYERS, CauseRow, load_causes
 from stoker.knowledge.conditions import evaluate_condition
@@ -82,7 +82,7 @@ def find_clues(events: Iterable[Event], inputs: Inputs) -> tuple[Clue, ...]:
                     row=causes[meaning.kind],
                     tells=event.signature.tells,
                     certainty=certainty,
-                    evidence=_show(event),
+                    evidence=show_line(event.line),
                     captured=event.captured,
                     phase=event.phase,
                     order=order,
@@ -109,8 +109,8 @@ def _judge(
             yield meaning, Certainty.POSSIBLE, missing
 
 
-def _show(event: Event) -> Evidence:
-    line = event.line
+def show_line(line: LogLine) -> Evidence:
+    """A line that was read, as a person sees it."""
     return Evidence(
         origin=line.origin, line_number=line.number, text=line.text.strip(), rank=line.rank
     )

@@ -36,7 +36,8 @@ class Inputs:
     ``tree`` is what is known, in the words of rules (``settings``, ``stack``, ``hardware``,
     ``checkpoint``, ...): of a deployment, of a case, or nothing. ``findings`` are of rules that
     fired over it. ``release`` is empty where it is not known. ``patched_files`` are the files
-    that the deployment's own patches change, by the name of the patch.
+    that the deployment's own patches change, by the name of the patch; ``patched_names`` the
+    attributes that their new lines name.
     """
 
     name: str = ""
@@ -48,4 +49,5 @@ class Inputs:
     tree: Mapping[str, Plain] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     patched_files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    patched_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     read: tuple[ReadInput, ...] = ()
