@@ -48,6 +48,8 @@ class RepairRow:
     is offered last. ``takes_out`` are keys of the deployment file that go. ``when``: only where it
     holds; where that cannot be judged, it is offered behind those that surely apply.
     ``engines``: kinds it is for, all where empty. ``consent``: what the owner must agree to.
+    ``tries``: choices of kernels (``knowledge/data/backends``); the row then stands for one repair
+    each of the names that fit here, and its text names them as ``{tried.words}``.
     """
 
     text: str
@@ -58,6 +60,7 @@ class RepairRow:
     steps: tuple[Step, ...] = ()
     commands: tuple[str, ...] = ()
     consent: str = ""
+    tries: tuple[str, ...] = ()
     source: Source | None = None
 
 
