@@ -72,6 +72,10 @@ logs-report: dev ## what is read from recorded logs, against the servers' own an
 capacity-report: dev ## tokens that were predicted, against recorded engines and beside other tools
 	@.venv/bin/python -m stoker.evaluate capacity --rivals $(ARGS)
 
+.PHONY: failures-report
+failures-report: dev ## failures that were diagnosed right, and what would mend them named
+	@.venv/bin/python -m stoker.evaluate failures --held-out $(ARGS)
+
 .PHONY: contract-report
 contract-report: dev ## every broken promise that the contract finds, beside another tool; FULL=1 does more
 	@.venv/bin/python -m stoker.evaluate.contract $(ARGS)

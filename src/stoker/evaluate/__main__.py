@@ -10,7 +10,7 @@ import runpy
 import sys
 from collections.abc import Sequence
 
-REPORTS = ("capacity", "contract", "flags", "log_formats", "logs", "parsers", "recipes")
+REPORTS = ("capacity", "contract", "failures", "flags", "log_formats", "logs", "parsers", "recipes")
 
 
 def main(arguments: Sequence[str]) -> None:
