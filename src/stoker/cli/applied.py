@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from stoker.cli.output import print_text, print_value
 from stoker.commands.apply import Applied
+from stoker.commands.repair import Repaired
+from stoker.model.facts import Plain
 from stoker.model.finding import Severity
 from stoker.report.plan_text import render_finding
 
@@ -38,6 +42,46 @@ def print_applied(applied: Applied, *, as_json: bool) -> None:
         f"Stop it with `{stoker} stop {plan.name}`; remove it with `{stoker} down {plan.name}`."
     ]
     print_text("\n".join(lines))
+
+
+def print_repaired(repaired: Repaired, *, as_json: bool) -> None:
+    """What was tried and what the file got, and then what apply ends with."""
+    if as_json:
+        document = _document(repaired.applied)
+        print_value({**document, "schema": "repaired/1", **_repair_document(repaired)})
+        return
+    if repaired.attempts:
+        print_text("\n".join(_repair_lines(repaired)))
+    print_applied(repaired.applied, as_json=False)
+
+
+def _repair_lines(repaired: Repaired) -> list[str]:
+    lines = ["", "What was tried:"]
+    for attempt in repaired.attempts:
+        lines += [f"  {attempt.outcome}: {attempt.text}"]
+        lines += [f"    {attempt.said}"] if attempt.said else []
+    if repaired.unwritten:
+        lines += ["", f"It was verified, but {repaired.unwritten}. To keep it, change:"]
+    else:
+        lines += ["", f"Written into {repaired.file}:"]
+    return [*lines, *(f"  {line}" for line in _change_lines(repaired.changes))]
+
+
+def _change_lines(changes: Mapping[str, Plain]) -> list[str]:
+    return [
+        f"{key}: left out" if value is None else f"{key}: {json.dumps(value)}"
+        for key, value in changes.items()
+    ]
+
+
+def _repair_document(repaired: Repaired) -> dict[str, object]:
+    return {
+        "attempts": [asdict(attempt) for attempt in repaired.attempts],
+        "changes": dict(repaired.changes),
+        "file": repaired.file,
+        "unwritten": repaired.unwritten,
+        "kept": repaired.kept,
+    }
 
 
 def command_name(called_as: str) -> str:

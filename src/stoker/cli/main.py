@@ -19,14 +19,17 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from stoker import __version__
+from stoker.cli import bundle as bundle_verb
 from stoker.cli import capacity as capacity_verb
 from stoker.cli import dev as dev_verbs
+from stoker.cli import diagnose as diagnose_verb
 from stoker.cli import engine as engine_verbs
 from stoker.cli import model as model_verbs
-from stoker.cli import recipe_import, resolved, takeover
+from stoker.cli import recipe_import, repairing, resolved, takeover
 from stoker.cli import recipes as recipe_verbs
 from stoker.cli import verify as verify_verb
 from stoker.cli.exit import ExitCode
+from stoker.cli.failed import telling_cause
 from stoker.errors import StokerError, UsageError
 
 if TYPE_CHECKING:
@@ -256,18 +259,38 @@ def explain(
 
 
 @app.command()
-def apply(*, file: File, end_holders: EndHolders = None, as_json: AsJson = False) -> None:
+def apply(
+    *,
+    file: File,
+    end_holders: EndHolders = None,
+    repair: repairing.IsWanted = False,
+    attempts: repairing.Attempts = None,
+    budget: repairing.Budget = None,
+    consent: repairing.Consent = None,
+    as_json: AsJson = False,
+) -> None:
     """Make it so: change, start, wait until verified; or roll back by itself.
 
-    FILE is a deployment file, or a plan that `stoker plan` saved.
+    FILE is a deployment file, or a plan that `stoker plan` saved. With --repair a start that fails
+    is diagnosed, mended and tried again, and the file gets what was verified.
     """
-    from stoker.cli.applied import print_applied
+    from stoker.cli.applied import print_applied, print_repaired
     from stoker.commands.apply import apply_file
     from stoker.commands.holders import parse_pids
+    from stoker.commands.repair import apply_repairing
 
+    wish = repairing.read_wish(repair, attempts=attempts, budget=budget, consent=consent)
+    pids = parse_pids(end_holders)
     with _world(as_json=as_json) as world:
-        applied = apply_file(world, file, end_holders=parse_pids(end_holders))
-    print_applied(applied, as_json=as_json)
+        if wish is not None:
+            repaired = apply_repairing(world, file, wish, end_holders=pids)
+        else:
+            with telling_cause(world):
+                applied = apply_file(world, file, end_holders=pids)
+    if wish is not None:
+        print_repaired(repaired, as_json=as_json)
+    else:
+        print_applied(applied, as_json=as_json)
 
 
 @app.command()
@@ -282,6 +305,10 @@ def up(
         typer.Option(min=1, max=65535, help="Another port for the embedded example."),
     ] = None,
     end_holders: EndHolders = None,
+    repair: repairing.IsWanted = False,
+    attempts: repairing.Attempts = None,
+    budget: repairing.Budget = None,
+    consent: repairing.Consent = None,
     as_json: AsJson = False,
 ) -> None:
     """Short for apply; without a file it serves a small embedded model."""
@@ -289,7 +316,22 @@ def up(
     from stoker.commands.holders import parse_pids
     from stoker.commands.up import up_deployment
 
-    with _world(as_json=as_json) as world:
+    if repair and file is None:
+        raise UsageError("--repair writes what it found into a deployment file", "name one")
+    if file is not None and (repair or attempts or budget or consent):
+        if port is not None:
+            raise UsageError("--port is for the embedded example alone", f"set it in {file}")
+        apply(
+            file=file,
+            end_holders=end_holders,
+            repair=repair,
+            attempts=attempts,
+            budget=budget,
+            consent=consent,
+            as_json=as_json,
+        )
+        return
+    with _world(as_json=as_json) as world, telling_cause(world):
         applied = up_deployment(world, file, port=port, end_holders=parse_pids(end_holders))
     print_applied(applied, as_json=as_json)
 
@@ -352,7 +394,7 @@ def start(*, name: Name = None, end_holders: EndHolders = None, as_json: AsJson 
     from stoker.commands.holders import parse_pids
     from stoker.commands.service import start_deployment
 
-    with _world(as_json=as_json) as world:
+    with _world(as_json=as_json) as world, telling_cause(world):
         done = start_deployment(world, name, end_holders=parse_pids(end_holders))
     _print_done(done, "runs and is verified", as_json=as_json)
 
@@ -438,6 +480,8 @@ def _print_done(done: Converged, text: str, *, as_json: bool) -> None:
 
 
 capacity_verb.register(app)
+bundle_verb.register(app)
+diagnose_verb.register(app)
 verify_verb.register(app)
 takeover.register(app)
 engine_verbs.register(app)

@@ -60,12 +60,20 @@ def apply_text(world: World, text: str, origin: str, *, end_holders: Sequence[in
     deployment = parse_deployment(text, origin, engine_kinds=engine_kinds())
     chosen = using_wanted(world, deployment)  # a wrong file needs no lock
 
-    def make_plan() -> Plan:
-        resolved = resolve(chosen, text, origin)
-        return plan_deployment(chosen, resolved, origin=origin, end_holders=end_holders)
-
     with exclusive(chosen, "apply"):
-        return _report(chosen, converge(chosen, make_plan))
+        return apply_inside(chosen, text, origin, end_holders=end_holders)
+
+
+def apply_inside(
+    world: World, text: str, origin: str, *, end_holders: Sequence[int] = ()
+) -> Applied:
+    """The same inside of :func:`exclusive`, with the supervisor that the file wants."""
+
+    def make_plan() -> Plan:
+        resolved = resolve(world, text, origin)
+        return plan_deployment(world, resolved, origin=origin, end_holders=end_holders)
+
+    return _report(world, converge(world, make_plan))
 
 
 def apply_plan(world: World, plan: Plan) -> Applied:

@@ -33,7 +33,7 @@ from stoker.commands.prepare import prepare
 from stoker.commands.ready import verify_service
 from stoker.commands.supervising import DEFAULT_KIND, using
 from stoker.commands.world import World
-from stoker.errors import Blocked, NoSpace, StalePlan, StokerError
+from stoker.errors import Blocked, ContractFailed, NoSpace, StalePlan, StokerError
 from stoker.model.event import Event, EventKind
 from stoker.model.layout import deployments_folder, is_secret, lock_path
 from stoker.model.plan import ActivationKind, Image, Plan
@@ -145,6 +145,8 @@ def _verify(world: World, name: str, marks: LogMarks, run: str) -> None:
         verify_service(world, name, marks.lines_since)
     except (StokerError, KeyboardInterrupt) as failure:
         path = marks.keep(name, run)
+        if isinstance(failure, ContractFailed):
+            marks.keep_verification(name, run)
         if path and isinstance(failure, StokerError):
             failure.summary += f"\nthe whole log: {path}"
         raise

@@ -6,7 +6,7 @@ Reads the file and the machine as a plan does; saves and changes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from difflib import get_close_matches
 
@@ -99,7 +99,7 @@ def _explain(scene: _Scene, name: str, kind: str) -> Explanation:
     identity = catalogue.identify(name, kind)
     settings = scene.resolved.launch.settings
     group = [each for each in settings if catalogue.identify(each.name, each.kind) == identity]
-    setting = group[-1] if group else None
+    setting = _with_evidence(group[-1], identity, scene.resolved) if group else None
     option = catalogue.find(name) if kind == "flag" else None
     lifetime = scene.lifetimes.find(name) if scene.lifetimes and kind == "flag" else None
     answers = explain_rules(load_rules(), scene.tree, catalogue, name=name, kind=kind)
@@ -114,6 +114,15 @@ def _explain(scene: _Scene, name: str, kind: str) -> Explanation:
         until=lifetime.last if lifetime else "",
         rules=answers,
     )
+
+
+def _with_evidence(setting: Setting, identity: str, resolved: Resolved) -> Setting:
+    """The same, knowing what mended such a deployment before, where the file sets it itself."""
+    if setting.origin is not Origin.USER:
+        return setting
+    catalogue = resolved.table.catalogue
+    kept = (each for each in resolved.kept if catalogue.identify(each.name, each.kind) == identity)
+    return replace(setting, instead_of=(*kept, *setting.instead_of))
 
 
 def _without_rule(scene: _Scene, setting: Setting | None, answers: Sequence[RuleAnswer]) -> str:

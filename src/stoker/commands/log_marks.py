@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from stoker.commands.world import World
 from stoker.errors import HostError
-from stoker.model.layout import engine_log_path
+from stoker.model.layout import engine_log_path, failed_verification_path
+from stoker.state.documents import read_verification, write_document
 
 #: Only the end of a log is read.
 TAIL_BYTES = 64 << 10
@@ -49,6 +50,21 @@ class LogMarks:
         except HostError:
             return ""
         return path
+
+    def keep_verification(self, name: str, run: str) -> None:
+        """Copy what the trial of the contract found into the folder of ``run``.
+
+        A roll-back replaces or forgets the deployment's own. Like the log, it is never missed so
+        much that the failure itself is lost over it.
+        """
+        folders, host = self._world.folders, self._world.host
+        path = failed_verification_path(folders, run)
+        try:
+            found = read_verification(host, folders, name)
+            if found is not None and not found.has_passed and host.stat(path) is None:
+                write_document(host, path, found)
+        except HostError:
+            return
 
     def _read_since(self, name: str) -> bytes:
         size_bytes, mark = self._size_bytes(name), self._marks.get(name, 0)

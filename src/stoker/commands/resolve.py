@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from stoker import __version__
 from stoker.builds.environment import environment_path, executable_in, plan_environment
 from stoker.commands.engine_flags import fit_engine
-from stoker.commands.guarding import (
-    guard_recipe,
-)
+from stoker.commands.guarding import guard_recipe
+from stoker.commands.kept_repairs import propose_kept, without_own
 from stoker.commands.model_card import note_card
 from stoker.commands.recipes import choose_recipe
 from stoker.commands.secret_files import check_secret_files
@@ -58,7 +57,8 @@ OF_A_DEPLOYMENT = frozenset({"draft", "engine", "engine_packages", "model", "rea
 class Resolved:
     """A deployment with everything that was found out about it on this host.
 
-    ``proposed`` is what recipes, evidence and trials would set, whether it won or not.
+    ``proposed`` is what recipes, evidence and trials would set, whether it won or not; ``kept`` is
+    all evidence, also of what the file sets itself, which a launch need not know.
     """
 
     deployment: Deployment
@@ -71,6 +71,7 @@ class Resolved:
     model: str
     preparations: tuple[Preparation, ...]
     proposed: tuple[Setting, ...] = ()
+    kept: tuple[Setting, ...] = ()
 
 
 def resolve(world: World, source: str, origin: str) -> Resolved:
@@ -93,8 +94,12 @@ def resolve(world: World, source: str, origin: str) -> Resolved:
     fitted = fit_engine(world, deployment, place, facts, user=user)
     table, place, facts = fitted.table, fitted.place, fitted.facts
     recipe = choose_recipe(world, deployment, facts, table, place=place)
+    model = _identity(world, deployment, facts)
+    bare = Subject(deployment=deployment, facts=facts, table=table, build=place.build, settings=())
+    kept = propose_kept(world, bare, model)
+    proposed = (*without_own(kept, deployment, table), *recipe.settings)
     facts = note_card(world, recipe.noted(facts), deployment=deployment, table=table, place=place)
-    launch = resolve_launch(deployment, facts, table, place, proposed=recipe.settings)
+    launch = resolve_launch(deployment, facts, table, place, proposed=proposed)
     return Resolved(
         deployment=deployment,
         source=source,
@@ -103,9 +108,10 @@ def resolve(world: World, source: str, origin: str) -> Resolved:
         place=place,
         launch=_with_secret_variables(launch, deployment, world.folders),
         user=user,
-        model=_identity(world, deployment, facts),
+        model=model,
         preparations=preparations,
-        proposed=recipe.settings,
+        proposed=proposed,
+        kept=kept,
     )
 
 

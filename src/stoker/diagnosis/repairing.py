@@ -6,7 +6,9 @@ Called by :mod:`stoker.diagnosis.diagnose`. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from stoker.diagnosis.alternatives import list_alternatives
 from stoker.knowledge.causes import RepairRow, Step
 from stoker.knowledge.conditions import evaluate_condition
 from stoker.knowledge.subjects import name_subject
@@ -37,9 +39,23 @@ def find_repairs(
             if answer.truth is False:
                 continue
             missing = tuple(dict.fromkeys(name_subject(path) for path in answer.missing))
-        repair = _make(row, tree, missing)
-        (open_ if repair.missing else sure).append(repair)
+        for repair in _expand(row, tree, missing, engine=engine):
+            (open_ if repair.missing else sure).append(repair)
     return (*sure, *open_)
+
+
+def _expand(
+    row: RepairRow, tree: Mapping[str, Plain], missing: tuple[str, ...], *, engine: str
+) -> Iterator[Repair]:
+    """The repairs of a row: one, or one for each of the kernels that it says to try."""
+    if not row.tries:
+        yield _make(row, tree, missing)
+        return
+    release = read_leaf(tree, "stack.version")
+    known = release if isinstance(release, str) else ""
+    for each in list_alternatives(row.tries, tree, engine=engine, release=known):
+        repair = _make(row, {**tree, "tried": {"words": each.words}}, missing)
+        yield replace(repair, changes={**repair.changes, **each.changes})
 
 
 def _make(row: RepairRow, tree: Mapping[str, Plain], missing: tuple[str, ...]) -> Repair:
@@ -52,7 +68,14 @@ def _make(row: RepairRow, tree: Mapping[str, Plain], missing: tuple[str, ...]) -
     return Repair(
         text=render_template(row.text, tree),
         changes=changes,
-        commands=tuple(render_template(command, tree) for command in row.commands),
+        # A command that would name what nobody knows is no command.
+        commands=tuple(
+            render_template(command, tree)
+            for command in row.commands
+            if not any(
+                isinstance(read_leaf(tree, path), Unknown) for path in list_placeholders(command)
+            )
+        ),
         consent=row.consent,
         missing=tuple(dict.fromkeys((*missing, *lost))),
         source=row.source,

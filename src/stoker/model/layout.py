@@ -75,6 +75,16 @@ def capacity_starts_path(folders: Folders, key: str) -> str:
     return posixpath.join(capacity_starts_folder(folders), f"{key}.json")
 
 
+def kept_repairs_folder(folders: Folders) -> str:
+    """Repairs that worked."""
+    return posixpath.join(folders.state, "kept-repairs")
+
+
+def kept_repairs_path(folders: Folders, key: str) -> str:
+    """The repairs of one build with one model on one kind of GPU (``kept-repairs/1``)."""
+    return posixpath.join(kept_repairs_folder(folders), f"{key}.json")
+
+
 def recipes_folder(folders: Folders) -> str:
     """The collections of recipes that were read: a list (``recipe-collection/1``) and a folder
     of documents (``recipe-file/1``) each."""
@@ -109,6 +119,11 @@ def image_path(folders: Folders, run: str, digest: str) -> str:
 def engine_log_path(folders: Folders, run: str) -> str:
     """The end of the engine's log, of a start that failed in this run."""
     return posixpath.join(run_folder(folders, run), "engine.log")
+
+
+def failed_verification_path(folders: Folders, run: str) -> str:
+    """What was found of a start that broke its contract in this run (``verification/1``)."""
+    return posixpath.join(run_folder(folders, run), "verification.json")
 
 
 def reserve_path(folders: Folders, run: str) -> str:

@@ -28,16 +28,20 @@ def _explanation(explanation: Explanation, *, is_alone: bool) -> list[str]:
         lines = [f"{_name(explanation)}{value}"]
         lines.append(f"    chosen by {setting.chosen_by}: {setting.reason}")
         lines += _source(explanation, setting)
-        lines += [
-            f"    instead of {_value(other)} of {other.chosen_by}: {other.reason}"
-            for other in setting.instead_of
-        ]
+        lines += [_other(setting, other) for other in setting.instead_of]
     without = explanation.without.removeprefix("without it ").removeprefix(", ")
     lines.append(f"    {'without it' if setting else 'so'}: {without}")
     if is_alone:
         lines += _about_the_flag(explanation)
         lines += [line for answer in explanation.rules for line in _rule(answer)]
     return lines
+
+
+def _other(setting: Setting, other: Setting) -> str:
+    """Whom the chosen one goes before; somebody who says the same is one reason more."""
+    if (other.value, other.more) == (setting.value, setting.more):
+        return f"    as {other.chosen_by} says: {other.reason}"
+    return f"    instead of {_value(other)} of {other.chosen_by}: {other.reason}"
 
 
 def _source(explanation: Explanation, setting: Setting) -> list[str]:

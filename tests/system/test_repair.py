@@ -1,0 +1,72 @@
+"""`apply --repair` and `bundle` by the real command, on an engine that answers nonsense first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.probes.model_files import build_gguf
+from tests.system.conftest import NewStoker
+from tests.system.moody_engine import install
+from tests.system.runner import NAME, Stoker, edit, free_port, write_small
+
+
+@pytest.fixture
+def moody(tmp_path: Path) -> str:
+    """The file of a deployment whose engine needs another attention than it asks for."""
+    weights = tmp_path / "tiny.gguf"
+    weights.write_bytes(build_gguf())
+    changes = {
+        "model": f"path:{weights}",
+        "engine.environment": f"path:{install(tmp_path)}",
+        "engine.settings.flash-attn": "on",
+    }
+    path = write_small(tmp_path, changes, port=free_port())
+    Path(path).write_text("# mine\n" + Path(path).read_text())
+    return path
+
+
+def test_it_is_mended_verified_written_and_explained(stoker: Stoker, moody: str) -> None:
+    failed = stoker.run("apply", moody)
+    assert failed.exit_code == 7
+    result = stoker.succeed("apply", moody, "--repair", "--attempts", "3")
+    assert "verified:" in result.stdout
+    assert 'engine.settings.flash-attn: "off"' in result.stdout
+    text = Path(moody).read_text()
+    assert text.startswith("# mine\n")
+    assert "flash-attn: off" in text.replace('"', "").replace("'", "")
+    assert stoker.status()["verified"]
+    assert stoker.say("plan", moody)["changes"] == []
+    edit(moody, {"engine.settings.flash-attn": None})
+    explained = stoker.succeed("explain", moody, "--flash-attn").stdout
+    assert "chosen by evidence" in explained
+    assert "it mended small on" in explained
+    # Every try was journaled: the one without repair, the one with, and what was verified.
+    assert len(stoker.runs()) == 3
+
+
+def test_without_a_repair_that_helps_nothing_runs_and_the_file_stays(
+    stoker: Stoker, moody: str
+) -> None:
+    before = Path(moody).read_text()
+    result = stoker.run("apply", moody, "--repair", "--budget", "0")
+    assert result.exit_code == 7
+    assert "No repair was verified" in result.error
+    assert Path(moody).read_text() == before
+    assert stoker.engines() == []
+
+
+def test_options_of_repairs_without_one(stoker: Stoker, moody: str) -> None:
+    assert "add --repair" in stoker.refuse(2, "apply", moody, "--attempts", "2")
+    assert "name one" in stoker.refuse(2, "up", "--repair")
+
+
+def test_a_bundle_of_one_that_failed(stoker: Stoker, moody: str, new_stoker: NewStoker) -> None:
+    assert stoker.run("apply", moody).exit_code == 7
+    written = stoker.say("bundle", NAME)
+    path = stoker.place / written["path"]
+    assert path.stat().st_size == written["size_bytes"] < 2 << 20
+    kinds = {part["kind"] for part in written["parts"]}
+    assert {"document", "log"} <= kinds
+    assert "is there already" in stoker.refuse(2, "bundle", NAME)
