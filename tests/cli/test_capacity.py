@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,28 @@ def test_what_cannot_be() -> None:
     assert option.returncode == 2
     assert "name the file" in option.stderr
     assert run("--log", LOG, "--svg", f"{LOG}/a.svg").returncode == 2
+
+
+def test_a_log_that_cannot_be_read(tmp_path: Path) -> None:
+    loop, pipe = tmp_path / "loop", tmp_path / "pipe"
+    loop.symlink_to(loop)
+    os.mkfifo(pipe)
+    for path in (loop, pipe, tmp_path, tmp_path / "nothing", tmp_path / ("x" * 300)):
+        told = run("--log", str(path))
+        assert told.returncode == 2, told.stderr
+        assert "Traceback" not in told.stderr
+
+
+def test_a_log_with_absurd_figures(tmp_path: Path) -> None:
+    text = Path(LOG).read_text()
+    found = re.search(r"max_total_num_tokens=(\d+)", text)
+    assert found is not None
+    log = tmp_path / "a.log"
+    log.write_text(re.sub(r"(max_total_num_tokens=|#tokens: )\d+", rf"\g<1>{10**29}", text))
+    told = run("--log", str(log))
+    assert told.returncode == 0
+    assert "these are left out" in told.stdout
+    assert "How many tokens fit is not known" in told.stdout
 
 
 def test_a_picture_goes_over_pictures_alone(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from stoker.commands.capacity import (
     Question,
     apply_option,
     find_capacity,
-    fit_changes,
 )
+from stoker.commands.capacity_changes import fit_changes, fit_options
 from stoker.commands.capacity_inputs import describe_deployment
+from stoker.commands.capacity_told import hear
 from stoker.commands.resolve import Resolved
 from stoker.commands.resolve import resolve as resolve_genuinely
 from stoker.commands.upgrade_check import resolve_file
@@ -26,10 +27,11 @@ from stoker.engines.resolved import read_resolved
 from stoker.errors import UsageError
 from stoker.hosts.local import LocalHost
 from stoker.knowledge.engines import load_engine_table
-from stoker.model.capacity import Option
+from stoker.model.capacity import Capacity, Option
 from stoker.model.document import render_document
 from stoker.model.facts import Facts, Observation, Plain
 from stoker.model.resolved import Resolved as Told
+from stoker.model.resolved import ResolvedValue
 from stoker.report.capacity_svg import render_svg
 from stoker.report.capacity_text import render_capacity
 from tests.capacity.configs import GIB, KIMI, LLAMA_8B
@@ -234,6 +236,85 @@ def test_a_key_keeps_the_spelling_of_the_file(file: str) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("serve", "settings", "written"),
+    [
+        ("context_tokens: 8192, parallel_requests: 4", "", {"serve.context_tokens": 16384}),
+        ("context_tokens: 8192", "parallel: 4", {"serve.context_tokens": 65536}),
+        ("parallel_requests: 4", "c: 32768", {"engine.settings.c": 65536}),
+        ("parallel_requests: 4", "", {"serve.context_tokens": 16384}),
+    ],
+)
+def test_a_context_that_slots_share_is_written_as_the_file_has_it(
+    tmp_path: Path, serve: str, settings: str, written: dict[str, Plain]
+) -> None:
+    """65,536 tokens for four slots: of each in the file's own key, of all in the engine's flag."""
+    resolved = resolve_llamacpp(tmp_path, serve, settings)
+    option = Option(
+        id="x", title="x", gain_tokens=None, changes={"engine.settings.ctx-size": 65536}, cost="x"
+    )
+    assert fit_changes(option, resolved) == written
+    fewer = replace(
+        option, changes={"engine.settings.ctx-size": 65536, "serve.parallel_requests": 2}
+    )
+    fitted = fit_changes(fewer, resolved)
+    is_own = "serve.context_tokens" in fitted and "serve.parallel_requests" in fitted
+    assert fitted.get("serve.parallel_requests", fitted.get("engine.settings.parallel")) == 2
+    assert not is_own or fitted["serve.context_tokens"] == 32768
+
+
+def test_an_option_that_the_file_says_no_to_is_not_offered(tmp_path: Path) -> None:
+    option = Option(
+        id="x", title="x", gain_tokens=None, changes={"engine.settings.kv-unified": True}, cost="x"
+    )
+    capacity = Capacity(
+        name="x",
+        engine="llamacpp",
+        release="",
+        kv_tokens=None,
+        token_bytes=None,
+        context_tokens=None,
+        options=(option,),
+    )
+    open_to_it = resolve_llamacpp(tmp_path, "parallel_requests: 4", "")
+    assert fit_options(capacity, open_to_it).options == (option,)
+    against = resolve_llamacpp(tmp_path, "parallel_requests: 4", "no-kv-unified: true")
+    assert fit_options(capacity, against).options == ()
+
+
+def test_slots_of_llamacpp_go_into_the_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What was offered is what the file then gives, as the command reads it again."""
+    resolve_llamacpp(tmp_path, "context_tokens: 1024, parallel_requests: 4", "")
+    path = str(tmp_path / "a.yaml")
+    model = seen("model", {**SMALL, "path": "/m/a.gguf", "size_bytes": GIB})
+    found = find(monkeypatch, Question(file=path), MEMORY, model)
+    capacity = found.shown.capacity
+    assert capacity.kv_tokens is not None
+    assert capacity.options
+    world = replace(world_of(), host=LocalHost())
+    text = Path(path).read_text()
+    for number, option in enumerate(capacity.options, start=1):
+        Path(path).write_text(text)
+        apply_option(world, found, number)
+        after = find(monkeypatch, Question(file=path), MEMORY, model).shown.capacity
+        assert after.kv_tokens is not None
+        assert option.gain_tokens is not None
+        gained = after.kv_tokens.likely - capacity.kv_tokens.likely
+        assert gained == option.gain_tokens.likely, option
+
+
+def resolve_llamacpp(folder: Path, serve: str, settings: str) -> Resolved:
+    path = folder / "a.yaml"
+    path.write_text(
+        f"name: small\nmodel: path:/m/a.gguf\nengine: {{kind: llamacpp, "
+        f"environment: 'path:{ENGINE}', settings: {{{settings}}}}}\ngpus: none\n"
+        f"serve: {{{serve}}}\nservice: {{supervisor: supervisord}}\n"
+    )
+    return resolve_file(world_of(LLAMA_8B), str(path))
+
+
 def test_llamacpp_needs_no_gpu(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(
@@ -353,6 +434,51 @@ def test_a_log_alone(name: str) -> None:
     assert shown.capacity.kv_tokens is not None or "does not tell it" in text
     assert "name the deployment file too" in text
     assert shown.capacity.options == ()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "size", "left_out"),
+    [
+        (10**29, None, "1e+29 tokens"),
+        (-1, None, "-1 tokens"),
+        (10**400, None, "a number of 401 digits"),
+        (10**10, 0, "0 bytes for each token"),
+        (1, 10**11, "1e+11 bytes for each token"),
+        (4096, 10**20, "1e+20 bytes"),
+    ],
+)
+def test_figures_that_cannot_be_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, tokens: int, size: int | None, left_out: str
+) -> None:
+    values = {"kv_tokens": ResolvedValue(value=tokens, unit="tokens")}
+    if size is not None:
+        values["kv_bytes"] = ResolvedValue(value=size, unit="bytes")
+    told = Told(engine="sglang", phase="", title="", values=values)
+    monkeypatch.setattr(capacity_command, "read_log", lambda *_: told)
+    shown = find_capacity(world_of(), Question(log="/log")).shown
+    assert left_out in shown.capacity.unknown[0]
+    assert shown.capacity.token_bytes is None
+    assert shown.capacity.kv_tokens is None or tokens == 4096
+    assert "takes 0 bytes" not in render_capacity(shown)
+
+
+def test_a_pool_that_is_printed_as_none_leaves_its_tokens() -> None:
+    values = {
+        "kv_tokens": ResolvedValue(value=4096, unit="tokens"),
+        "kv_bytes": ResolvedValue(value=0, unit="bytes"),
+    }
+    heard = hear(Told(engine="vllm", phase="", title="", values=values))
+    assert set(heard.told.values) == {"kv_tokens"}
+    assert len(heard.doubts) == 1
+
+
+@pytest.mark.parametrize("path", sorted(LOGS.glob("*.log")), ids=lambda path: path.stem)
+def test_what_engines_told_is_believed(path: Path) -> None:
+    table = load_engine_table(path.stem.split("-")[0])
+    told = read_resolved(path.read_text().splitlines(), table)
+    heard = hear(told)
+    assert heard.told == told
+    assert not heard.doubts
 
 
 def test_a_file_with_the_log_of_its_start(monkeypatch: pytest.MonkeyPatch, file: str) -> None:

@@ -16,9 +16,9 @@ from stoker.evaluate.capacity_cases import (
     QUESTIONS,
     Case,
     read_cases,
-    read_quantization,
     read_release,
 )
+from stoker.evaluate.capacity_precision import list_precisions, read_quantization
 from tests.capacity.configs import LATENT_16B, LLAMA_8B
 
 GIB = 1 << 30
@@ -274,3 +274,54 @@ def test_ranks_on_several_machines_have_a_gpu_each(folder: Path) -> None:
     answers = answer_cases([case])
     assert [answer.question for answer in answers] == ["a", "b", "c"]
     assert not answers[0].is_refused
+
+
+@pytest.mark.parametrize(
+    ("model", "config", "own", "flags", "words"),
+    [
+        ("a/Big (FP8 dynamic)", "a__Big", "", {}, ["fp8"]),
+        ("a/Big", "a__Big", "", {}, ["bf16"]),
+        ("a/Big", "a__Big", "", {"quantization": "fp8"}, ["fp8"]),
+        ("a/Big", "a__Big", "", {"dtype": "float32"}, ["fp32"]),
+        ("a/Big", "a__Big", "fp8", {}, ["fp8"]),
+        ("a/Big-it", "a__Big", "fp8", {}, ["fp8", "bf16"]),
+        ("a/Big", "b__Big-NVFP4", "nvfp4", {}, ["bf16", "nvfp4"]),
+        ("b/Big-FP8", "b__Big-FP8", "", {}, ["fp8", "bf16"]),
+        ("Big in FP8, beside AWQ", "a__Big", "", {}, ["fp8", "awq"]),
+        ("unnamed", "a__Big", "", {}, ["bf16", "fp8", "int4"]),
+    ],
+)
+def test_precisions_that_a_name_and_a_file_allow(
+    model: str, config: str, own: str, flags: dict[str, Any], words: list[str]
+) -> None:
+    case = {"model": model, "config": config, "inputs": {}}
+    found = list_precisions(case, flags, read_quantization(own))
+    assert found == tuple(map(read_quantization, words))
+    told = {**case, "inputs": {"quant": "int8"}}
+    assert list_precisions(told, flags, read_quantization(own)) == (read_quantization("int8"),)
+
+
+def test_an_untold_precision_widens_the_interval(folder: Path) -> None:
+    """Question b alone: the others grant the weights."""
+    spans = {}
+    for model in ("llama", "unnamed"):
+        cases = read(folder, {**VLLM, "model": model})
+        spans[model] = {each.question: each.span for each in answer_cases(cases)}
+    told, untold = spans["llama"]["b"], spans["unnamed"]["b"]
+    assert told is not None
+    assert untold is not None
+    assert untold.low <= told.low
+    assert untold.high > 1.1 * told.high
+    assert untold.likely == told.likely
+    assert spans["llama"]["a"] == spans["unnamed"]["a"]
+    assert spans["llama"]["c"] == spans["unnamed"]["c"]
+
+
+def test_a_precision_that_does_not_fit_was_not_run(folder: Path) -> None:
+    """92 GB of weights in full do not fit on one GPU of 80 GB beside anything; in 8 bit they do."""
+    big = {**LLAMA_8B, "num_hidden_layers": 200}
+    (folder.parent / "models" / "llama.json").write_text(json.dumps(big))
+    (case,) = read(folder, {**VLLM, "model": "unnamed"})
+    spans = {each.question: each.span for each in answer_cases((case,))}
+    assert case.precisions
+    assert spans["b"] is not None

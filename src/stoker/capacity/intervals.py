@@ -72,3 +72,10 @@ def in_order(span: Span) -> Span:
 def at_least(span: Span, least: float = 0.0) -> Span:
     """No bound below the least."""
     return rising(span, lambda value: max(least, value))
+
+
+def cover(span: Span, others: Sequence[Span | None]) -> Span:
+    """As likely as the first, within the bounds of all that are known."""
+    known = [span, *(other for other in others if other is not None)]
+    low, high = min(each.low for each in known), max(each.high for each in known)
+    return Span(low=low, likely=span.likely, high=high)

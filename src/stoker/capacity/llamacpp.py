@@ -105,11 +105,16 @@ def step_bytes(inputs: Inputs) -> Span | None:
     masks = context.cells + (window or 0)
     widths = rule.hidden_widths * shape.hidden_width + rule.inner_widths * shape.intermediate_width
     work = context.step_tokens * widths * rule.element_bytes
-    if inputs.settings.backend.lower() in _NO_FLASH:
+    if not has_flash_attention(inputs):
         # Without it the scores of all heads are kept for a whole step.
         work += context.step_tokens * context.cells * shape.heads * rule.element_bytes
     mask = context.step_tokens * masks * rule.mask_bytes
     return add(spread(work + mask, rule.spread), exact(float(output_bytes(inputs) or 0)))
+
+
+def has_flash_attention(inputs: Inputs) -> bool:
+    """Whether it is not switched off; left alone, the engine takes it where the device can."""
+    return inputs.settings.backend.lower() not in _NO_FLASH
 
 
 def free_before(inputs: Inputs) -> Span | None:
@@ -173,7 +178,7 @@ def _cell_bytes(kind: Attention, keys: NumberType, values: NumberType, widest: i
 
 def _widest_values(inputs: Inputs) -> int:
     """Elements of the widest layer's values, where those of all layers are as wide; else 0."""
-    if inputs.settings.backend.lower() not in _NO_FLASH:
+    if has_flash_attention(inputs):
         return 0
     return max((kind.kv_heads * kind.value_width for kind in inputs.shape.attention), default=0)
 

@@ -8,9 +8,10 @@ room for is no option, and is said among what is not known or not possible.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from stoker.capacity import llamacpp_options, what_if
 from stoker.capacity.correction import find_missing_bytes
 from stoker.capacity.host_cache import find_available
 from stoker.capacity.host_cache_limits import (
@@ -28,19 +29,21 @@ from stoker.capacity.what_if import (
     Wish,
     change_share,
     find_unused,
-    list_trials,
     set_scene,
 )
 from stoker.knowledge.capacity import GIB
 from stoker.knowledge.capacity_flags import load_capacity_flags
-from stoker.knowledge.capacity_options import VALUE, OptionRow, load_options
+from stoker.knowledge.capacity_options import CONTEXT, VALUE, OptionRow, load_options
 from stoker.model.capacity import Capacity, HostCache, Option, Span
+from stoker.model.facts import Plain
 
 #: So many times as many states are worth a line.
 _MORE = 1.05
 _HOST = ("host_ratio", "host_size")
 #: Changes whose gain and price lie on a GPU: without one there is nothing true to say of them.
 _OF_GPUS = ("memory_share", "graph_requests", "has_graphs", *_HOST)
+#: Every change that a row may name, and what it tries.
+CHANGES = {**what_if.CHANGES, **llamacpp_options.CHANGES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +64,18 @@ def add_options(capacity: Capacity, inputs: Inputs, wish: Wish = Wish()) -> Capa
         return capacity
     base = predict_newest(inputs)
     found = list(_find_all(scene, base))
-    options = [each.option for each in found if each.option is not None]
+    options = _list_once(each.option for each in found if each.option is not None)
     options.sort(key=_worth, reverse=True)
     refusals = tuple(dict.fromkeys(each.refusal for each in found if each.refusal))
     return replace(capacity, options=tuple(options), unknown=(*capacity.unknown, *refusals))
+
+
+def _list_once(options: Iterable[Option]) -> list[Option]:
+    """Two rows, or two values of one, may come to the same change."""
+    by_changes: dict[str, Option] = {}
+    for option in options:
+        by_changes.setdefault(repr(sorted(option.changes.items())), option)
+    return list(by_changes.values())
 
 
 def _free_pool(inputs: Inputs) -> Inputs:
@@ -91,7 +102,7 @@ def _find_all(scene: Scene, base: Capacity) -> Iterator[_Found]:
         # A size is offered only where no ratio fits.
         if row.change == "host_size" and fitting_caches:
             continue
-        for trial in list_trials(row, scene):
+        for trial in CHANGES[row.change](row, scene):
             if is_alone and set(list_notes(trial.inputs)) - set(list_notes(scene.inputs)):
                 continue  # with it the engine would not start
             found = _judge(row, trial, scene, base)
@@ -110,7 +121,8 @@ def _judge(row: OptionRow, trial: Trial, scene: Scene, base: Capacity) -> _Found
     if row.change in _HOST:
         return _judge_host(row, trial, after, gain)
     states = _tell_states(before.state_requests, after.state_requests)
-    if gain.likely < load_options().bounds.least_gain * before.kv_tokens.likely and not states:
+    is_more = gain.likely >= load_options().bounds.least_gain * before.kv_tokens.likely
+    if not is_more and not states and not trial.is_gain:
         return _Found()
     option = _make(row, trial, scene, gain=gain, share=share)
     if states:
@@ -197,7 +209,8 @@ def _subtract(after: Span, before: Span) -> Span:
 def _make(
     row: OptionRow, trial: Trial, scene: Scene | None, *, gain: Span, share: float | None
 ) -> Option:
-    changes = {key: trial.value if value == VALUE else value for key, value in row.sets.items()}
+    stands_for = {VALUE: trial.value, CONTEXT: trial.context_tokens}
+    changes = {key: _fill(value, stands_for) for key, value in row.sets.items()}
     title = row.title.format(before=trial.before, after=trial.after)
     if share is not None and scene is not None:
         changes[_share_key(scene.inputs.engine)] = share
@@ -212,6 +225,10 @@ def _make(
         risk=row.risk,
         source=row.source,
     )
+
+
+def _fill(value: Plain, stands_for: Mapping[str, Plain]) -> Plain:
+    return stands_for.get(value, value) if isinstance(value, str) else value
 
 
 def _share_key(engine: str) -> str:

@@ -7,7 +7,6 @@ none and ``unknown`` says which reading settles it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from stoker.capacity import llamacpp, sglang, vllm
@@ -15,6 +14,7 @@ from stoker.capacity.checks import find_doubts, find_obstacles, is_unknown_relea
 from stoker.capacity.host_cache import size_host_cache
 from stoker.capacity.host_cache_limits import find_problems
 from stoker.capacity.inputs import Inputs
+from stoker.capacity.intervals import cover
 from stoker.capacity.maps import gpu_maps, host_map
 from stoker.capacity.pool import Budget, Pool, Refusal
 from stoker.capacity.request_table import context_tokens
@@ -30,14 +30,7 @@ def predict(inputs: Inputs) -> Capacity:
         return found
     turns = (replace(inputs, release=each) for each in list_turns(inputs.engine))
     spans = [predict_newest(each).kv_tokens for each in turns]
-    return replace(found, kv_tokens=_cover(found.kv_tokens, spans))
-
-
-def _cover(newest: Span, others: Sequence[Span | None]) -> Span:
-    """As likely as by the newest rules, within the bounds of all."""
-    known = [newest, *(span for span in others if span is not None)]
-    low, high = min(span.low for span in known), max(span.high for span in known)
-    return replace(newest, low=low, high=high)
+    return replace(found, kv_tokens=cover(found.kv_tokens, spans))
 
 
 def predict_newest(inputs: Inputs) -> Capacity:

@@ -27,8 +27,6 @@ from stoker.knowledge.host_cache import load_host_cache
 
 #: Of a hundredth, so that 0.9 is not taken for a little less.
 _ROUND = 1e-6
-#: A context that is chosen here is a whole number of these.
-_STEP_TOKENS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +43,8 @@ class Wish:
 class Trial:
     """The inputs after a change, the value in the flag's own unit, and the words for both.
 
-    ``base``: what to compare with, where that is not the deployment as it is.
+    ``base``: what to compare with, where that is not the deployment as it is. ``context_tokens``
+    that go with the value, where a row sets both. ``is_gain``: it gives what tokens do not count.
     """
 
     value: int | float | str | bool
@@ -53,6 +52,8 @@ class Trial:
     before: str = ""
     after: str = ""
     base: Inputs | None = None
+    context_tokens: int | None = None
+    is_gain: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,17 +66,16 @@ class Scene:
     pool: Pool
 
 
+#: What a change tries; nothing where it does not fit a deployment.
+Try = Callable[[OptionRow, Scene], Iterator[Trial]]
+
+
 def set_scene(inputs: Inputs, wish: Wish) -> Scene | None:
     """None where nothing is predicted for these inputs."""
     found = predict_pool(inputs)
     if isinstance(found, Refusal):
         return None
     return Scene(inputs=inputs, wish=wish, budget=found[0], pool=found[1])
-
-
-def list_trials(row: OptionRow, scene: Scene) -> Iterator[Trial]:
-    """What a row tries; nothing where it does not fit this deployment."""
-    yield from _CHANGES[row.change](row, scene)
 
 
 def change_share(inputs: Inputs, share: float) -> Inputs:
@@ -313,57 +313,8 @@ def _try_draft_tokens(row: OptionRow, scene: Scene) -> Iterator[Trial]:
             yield _count(changed, int(value), drafting.tokens)
 
 
-def _try_more_context(row: OptionRow, scene: Scene) -> Iterator[Trial]:
-    """llama.cpp's cache is as long as it is told to be: shares of what is free."""
-    room = _find_room(scene)
-    price = scene.pool.token_bytes
-    if room is None or price <= 0:
-        return
-    now = scene.pool.tokens.likely
-    for share in row.values:
-        yield from _try_length(scene.inputs, now, int(now + share * room / price))
-
-
-def _try_packed_context(row: OptionRow, scene: Scene) -> Iterator[Trial]:
-    """Fewer bytes for a token, and so many more of them in the bytes that it has now."""
-    settings, now = scene.inputs.settings, scene.pool.tokens.likely
-    for word in row.words:
-        packed = replace(scene.inputs, settings=replace(settings, kv_type=word, value_type=word))
-        found = predict_pool(packed)
-        if isinstance(found, Refusal) or found[1].token_bytes >= scene.pool.token_bytes:
-            continue
-        longer = int(now * scene.pool.token_bytes / max(1.0, found[1].token_bytes))
-        for trial in _try_length(packed, now, longer):
-            yield replace(trial, after=word)
-
-
-def _try_length(inputs: Inputs, now: float, wanted: int) -> Iterator[Trial]:
-    """A longer context in whole steps, no longer than the model's own and for one request alone."""
-    longest = inputs.shape.context_tokens
-    is_one = inputs.settings.parts.llama.sequences in (None, 1)
-    if not longest or not is_one:
-        return
-    value = min(wanted, longest) // _STEP_TOKENS * _STEP_TOKENS
-    if value > now:
-        changed = replace(inputs, settings=replace(inputs.settings, context_tokens=value))
-        yield _count(changed, value, int(now))
-
-
-def _find_room(scene: Scene) -> float | None:
-    """What is free for a longer cache: on the one GPU, else of the machine; None: not known."""
-    inputs, pool = scene.inputs, scene.pool
-    kept = load_options().bounds.least_free_mib * MIB
-    if len(inputs.gpus) == 1:
-        left = find_unused(inputs)
-        return None if left is None else max(0.0, left - kept)
-    free = find_available(inputs)
-    if inputs.gpus or free is None or inputs.weight_bytes is None:
-        return None
-    states = pool.state_bytes.likely if pool.state_bytes is not None else 0.0
-    return max(0.0, free - inputs.weight_bytes - pool.pool_bytes.likely - states - kept)
-
-
-_CHANGES: Mapping[str, Callable[[OptionRow, Scene], Iterator[Trial]]] = {
+#: What each change that a row may name tries; llama.cpp has others of its own.
+CHANGES: Mapping[str, Try] = {
     "memory_share": _try_share,
     "kv_type": _try_kv_type,
     "host_ratio": _try_host_ratio,
@@ -379,8 +330,4 @@ _CHANGES: Mapping[str, Callable[[OptionRow, Scene], Iterator[Trial]]] = {
     "state_slots": _try_slots,
     "state_type": _try_state_type,
     "draft_tokens": _try_draft_tokens,
-    "more_context": _try_more_context,
-    "packed_context": _try_packed_context,
 }
-#: Every change that a row may name.
-CHANGES = frozenset(_CHANGES)

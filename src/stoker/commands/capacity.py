@@ -18,6 +18,7 @@ from stoker.capacity.main_memory import add_main_memory
 from stoker.capacity.options import add_options
 from stoker.capacity.predict import predict
 from stoker.commands.assemble import require_current
+from stoker.commands.capacity_changes import fit_options
 from stoker.commands.capacity_inputs import (
     Described,
     describe_deployment,
@@ -27,6 +28,7 @@ from stoker.commands.capacity_inputs import (
     told_pool_bytes,
 )
 from stoker.commands.capacity_starts import correct_described
+from stoker.commands.capacity_told import Heard, hear
 from stoker.commands.deployment_file import write_back
 from stoker.commands.folders import absolute_path
 from stoker.commands.forecast import RUNS
@@ -38,7 +40,6 @@ from stoker.commands.resolved import read_deployment, read_log
 from stoker.commands.supervising import using_supervisor_of, using_wanted
 from stoker.commands.world import World
 from stoker.errors import HostError, UsageError
-from stoker.knowledge.capacity_flags import load_capacity_flags
 from stoker.knowledge.engines import engine_kinds
 from stoker.model.capacity import Capacity, MemoryMap, MemoryPart, Option, Span
 from stoker.model.facts import Plain
@@ -47,12 +48,6 @@ from stoker.report.capacity_text import ShownCapacity
 from stoker.spec import edit_deployment, parse_deployment
 from stoker.state.documents import choose_deployment
 
-#: Keys of the deployment file that stand for a flag, by the flag's meanings.
-_OWN_KEYS = {
-    "serve.context_tokens": ("context_tokens",),
-    "serve.parallel_requests": ("requests", "sequences"),
-}
-_SETTINGS = "engine.settings."
 _TITLES = {
     "weights": "weights of the model",
     "kv_pool": "keys and values of tokens",
@@ -104,8 +99,8 @@ def find_capacity(world: World, question: Question) -> FoundCapacity:
     """Predict, compare and list options. Raises UsageError and what resolving a file raises."""
     _check(question)
     if question.file is None and question.running is None:
-        told = read_log(world, absolute_path(question.log or ""), question.engine)
-        return FoundCapacity(shown=_show_log(told, question))
+        heard = hear(read_log(world, absolute_path(question.log or ""), question.engine))
+        return FoundCapacity(shown=_show_log(heard, question))
     world.open_state()
     if question.running is not None:
         return _of_running(world, question, question.running)
@@ -133,11 +128,11 @@ def _of_file(world: World, question: Question, path: str) -> FoundCapacity:
         raise UsageError(f"{path} is a saved plan", "name the deployment file that it is of")
     world = using_wanted(world, parse_deployment(text, path, engine_kinds=engine_kinds()))
     resolved = resolve(world, text, absolute_path(path))
-    told = None
+    heard = None
     if question.log is not None:
-        told = read_log(world, absolute_path(question.log), resolved.table.kind)
+        heard = hear(read_log(world, absolute_path(question.log), resolved.table.kind))
     return FoundCapacity(
-        shown=_show(world, resolved, told, question), resolved=resolved, file=path, text=text
+        shown=_show(world, resolved, heard, question), resolved=resolved, file=path, text=text
     )
 
 
@@ -149,15 +144,19 @@ def _of_running(world: World, question: Question, wanted: str) -> FoundCapacity:
     world = using_supervisor_of(world, name)
     generation = require_current(world, name)
     resolved = resolve(world, generation.source, f"the file of {name}")
+    heard = hear(told)
     with suppress(HostError):  # an answer that cannot be kept is an answer
-        keep_told(world, resolved, told)
-    return FoundCapacity(shown=_show(world, resolved, told, question), resolved=resolved)
+        keep_told(world, resolved, heard.told)
+    return FoundCapacity(shown=_show(world, resolved, heard, question), resolved=resolved)
 
 
 # --- from a deployment ---
 
 
-def _show(world: World, resolved: Resolved, told: Told | None, question: Question) -> ShownCapacity:
+def _show(
+    world: World, resolved: Resolved, heard: Heard | None, question: Question
+) -> ShownCapacity:
+    told = heard.told if heard is not None else None
     own_pids = pids_of_service(world, resolved.deployment.name)
     described = describe_deployment(resolved, own_pids)
     serve = resolved.deployment.serve
@@ -169,7 +168,9 @@ def _show(world: World, resolved: Resolved, told: Told | None, question: Questio
         capacity = correct_capacity(add_main_memory(predict(inputs), inputs), corrected)
     else:
         inputs, capacity = _hear(described, told)
-    capacity = add_options(capacity, inputs, wish)
+    capacity = fit_options(add_options(capacity, inputs, wish), resolved)
+    if heard is not None:
+        capacity = replace(capacity, unknown=(*heard.doubts, *capacity.unknown))
     cache = capacity.host_cache
     notes = []
     if cache is not None:
@@ -214,9 +215,10 @@ def _told_instead(capacity: Capacity, told: Told) -> Capacity:
 # --- from a log alone ---
 
 
-def _show_log(told: Told, question: Question) -> ShownCapacity:
+def _show_log(heard: Heard, question: Question) -> ShownCapacity:
     """What a log alone tells: nothing is predicted without the model's dimensions."""
-    capacity = _read_log_capacity(told)
+    capacity = _read_log_capacity(heard.told)
+    capacity = replace(capacity, unknown=(*heard.doubts, *capacity.unknown))
     return ShownCapacity(
         capacity=capacity,
         context_tokens=question.context_tokens or capacity.context_tokens,
@@ -279,30 +281,12 @@ def apply_option(world: World, found: FoundCapacity, number: int) -> AppliedOpti
     if not 1 <= number <= len(options):
         raise UsageError(
             f"there is no option {number}",
-            f"choose 1 to {len(options)}" if options else "nothing is known that would give more",
+            f"choose 1 to {len(options)}"
+            if options
+            else "no single change that is known gives more here",
         )
     option = options[number - 1]
-    changes = fit_changes(option, found.resolved)
-    new = edit_deployment(found.text, changes, origin=found.file)
+    new = edit_deployment(found.text, option.changes, origin=found.file)
     parse_deployment(new, found.file, engine_kinds=engine_kinds())
     write_back(world, found.file, found.text, new)
-    return AppliedOption(option=option, file=found.file, changes=changes)
-
-
-def fit_changes(option: Option, resolved: Resolved) -> dict[str, Plain]:
-    """The keys of an option as this file spells them: a flag that it sets keeps its spelling."""
-    return {_fit_key(key, resolved): value for key, value in option.changes.items()}
-
-
-def _fit_key(key: str, resolved: Resolved) -> str:
-    flags = load_capacity_flags()[resolved.table.kind].meanings
-    if key in _OWN_KEYS:
-        meant = [flags[meaning] for meaning in _OWN_KEYS[key] if meaning in flags]
-    else:
-        meant = [key.removeprefix(_SETTINGS)]
-    catalogue = resolved.table.catalogue
-    wanted = {catalogue.identify(catalogue.spell(flag)) for flag in meant}
-    for name in resolved.deployment.engine.settings:
-        if catalogue.identify(catalogue.spell(name)) in wanted:
-            return f"{_SETTINGS}{name}"
-    return key
+    return AppliedOption(option=option, file=found.file, changes=option.changes)

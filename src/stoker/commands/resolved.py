@@ -61,7 +61,10 @@ def read_log(world: World, path: str, kind: str | None) -> Resolved:
 
     Raises UsageError for a file that is none, or that no engine wrote as far as one can see.
     """
-    stat = world.host.stat(path)
+    try:
+        stat = world.host.stat(path)
+    except HostError as error:
+        raise UsageError(f"the log cannot be read: {error.summary}", error.hint) from error
     if stat is None or stat.kind != "file":
         raise UsageError(f"there is no file {path}", "name the log of an engine")
     if kind is not None:

@@ -6,9 +6,10 @@ Called by :mod:`stoker.evaluate.capacity` and by the comparison with other tools
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from stoker.capacity.intervals import about, add, scale
+from stoker.capacity.inputs import Inputs, Quantization
+from stoker.capacity.intervals import about, add, cover, scale
 from stoker.capacity.predict import predict
 from stoker.evaluate.capacity_cases import QUESTIONS, Case
 from stoker.model.capacity import Capacity, Span
@@ -63,8 +64,26 @@ def answer_cases(cases: Sequence[Case]) -> tuple[Answer, ...]:
         for question in QUESTIONS:
             inputs = case.question(question)
             if inputs is not None:
-                found.append(Answer(case=case, question=question, capacity=predict(inputs)))
+                capacity = _predict(inputs, case.precisions)
+                found.append(Answer(case=case, question=question, capacity=capacity))
     return tuple(found)
+
+
+def _predict(inputs: Inputs, precisions: Sequence[Quantization]) -> Capacity:
+    """Within the bounds of all precisions that the case allows; the first that fits is likely.
+
+    A start that came as far as its cache was of none whose weights leave no room for it.
+    """
+    others = [predict(_store(inputs, each)) for each in precisions]
+    found = next((each for each in (predict(inputs), *others) if each.kv_tokens is not None), None)
+    if found is None or found.kv_tokens is None:
+        return predict(inputs)
+    return replace(found, kv_tokens=cover(found.kv_tokens, [each.kv_tokens for each in others]))
+
+
+def _store(inputs: Inputs, quantization: Quantization) -> Inputs:
+    other = replace(inputs.shape.other, quantization=quantization)
+    return replace(inputs, shape=replace(inputs.shape, other=other))
 
 
 def find_percentile(values: Sequence[float], share: float) -> float:

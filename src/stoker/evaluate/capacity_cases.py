@@ -21,7 +21,6 @@ from ruamel.yaml.error import YAMLError
 
 from stoker.capacity.dimensions import read_shape
 from stoker.capacity.inputs import (
-    Extras,
     Gpu,
     Inputs,
     Quantization,
@@ -34,6 +33,7 @@ from stoker.capacity.inputs import (
 from stoker.capacity.settings import read_ranks, read_settings
 from stoker.evaluate.capacity_flags import read_flags
 from stoker.evaluate.capacity_gpus import read_gpu
+from stoker.evaluate.capacity_precision import list_precisions
 from stoker.knowledge.capacity import GIB, MIB
 from stoker.model.facts import Plain
 
@@ -54,7 +54,6 @@ _CACHE_KEYS = (
     ("full_k_gib", "full_v_gib", "swa_k_gib", "swa_v_gib"),
 )
 _CASE_FILES = (".yaml", ".yml", ".json")
-_BITS = re.compile(r"int4|nvfp4|mxfp4|fp4|w4|awq|gptq|nf4|q4")
 #: Logs have two decimals.
 _PRINTED_GIB, _PRINTED_MIB = 0.006 * GIB, 0.006 * MIB
 _NO_SHAPE = Shape(
@@ -110,6 +109,7 @@ class Case:
     logged: Logged
     draft_weight_bytes: int | None = None
     is_busy: bool = False
+    precisions: tuple[Quantization, ...] = ()
 
     @property
     def engine(self) -> str:
@@ -226,6 +226,9 @@ def _make_case(name: str, data: Table, model: Table | None) -> Case:
         told = _count(logged, "n_ctx") or _count(logged, "context_len")
         settings = replace(settings, context_tokens=told)
     explicit = said.get("mem_fraction_explicit")
+    shape = _make_shape(said, model)
+    likely, *others = list_precisions(data, flags, shape.other.quantization)
+    shape = replace(shape, other=replace(shape.other, quantization=likely))
     return Case(
         id=name,
         source=_name_source(str(data.get("source") or "")),
@@ -236,7 +239,7 @@ def _make_case(name: str, data: Table, model: Table | None) -> Case:
             name=name,
             engine=engine,
             release=read_release(_find_version(data)),
-            shape=_make_shape(data, said, model),
+            shape=shape,
             gpus=(Gpu(total_bytes=None),) * _count_gpus(data, ranks),
             ranks=ranks,
             settings=settings,
@@ -245,6 +248,7 @@ def _make_case(name: str, data: Table, model: Table | None) -> Case:
         logged=_make_logged(logged, engine),
         draft_weight_bytes=_bytes(logged, "draft_weights_gib"),
         is_busy=said.get("busy_gpu") is True,
+        precisions=tuple(others),
     )
 
 
@@ -353,31 +357,14 @@ def _make_settings(said: Table, flags: Table, engine: str) -> Settings:
     )
 
 
-def _make_shape(data: Table, said: Table, model: Table | None) -> Shape:
+def _make_shape(said: Table, model: Table | None) -> Shape:
     if model is None:
         return _NO_SHAPE
     own = model.get("quantization_config") or model.get("quantization")
     shape = read_shape({**model, "quantization_config": own})
-    word, kind = said.get("quant"), said.get("weight_dtype")
-    # The file may be that of another precision of the same model: the case says which was run.
-    is_same = str(data.get("config")).replace("__", "/") == data.get("model")
-    stored = shape.other.quantization if is_same else Quantization()
-    other: Extras = replace(
-        shape.other,
-        quantization=read_quantization(word) if isinstance(word, str) else stored,
-        number_type=kind if isinstance(kind, str) else shape.other.number_type,
-    )
-    return replace(shape, other=other)
-
-
-def read_quantization(word: str) -> Quantization:
-    """A case's word for how the weights are stored, such as ``int4g32``."""
-    plain = word.strip().lower()
-    if plain in ("", "none", "bf16", "bfloat16", "fp16", "float16"):
-        return Quantization()
-    group = re.search(r"g(\d+)$", plain)
-    bits = 32 if plain in ("fp32", "float32") else 4 if _BITS.search(plain) else 8
-    return Quantization(method=plain, bits=bits, group=int(group[1]) if group else 0)
+    kind = said.get("weight_dtype")
+    number_type = kind if isinstance(kind, str) else shape.other.number_type
+    return replace(shape, other=replace(shape.other, number_type=number_type))
 
 
 def _as_llamacpp(inputs: Inputs) -> Inputs:

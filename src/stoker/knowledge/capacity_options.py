@@ -20,6 +20,8 @@ from stoker.model.finding import Source
 _WHERE = "capacity/options.toml"
 #: Stands for the new value among the keys that an option sets.
 VALUE = "@value"
+#: Stands for the context that goes with it, of all requests together.
+CONTEXT = "@context"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
