@@ -10,6 +10,7 @@ from stoker.capacity.dimensions import read_shape
 from stoker.capacity.gguf_dimensions import read_gguf_shape
 from stoker.capacity.inputs import (
     Attention,
+    Gpu,
     Host,
     Inputs,
     LlamaSettings,
@@ -19,6 +20,7 @@ from stoker.capacity.inputs import (
 )
 from stoker.capacity.llamacpp import Cache, size_cache
 from stoker.capacity.predict import predict
+from stoker.model.capacity import MemoryMap, Span
 from stoker.model.facts import Plain
 
 MIB = 1 << 20
@@ -219,3 +221,22 @@ def test_it_needs_no_gpu() -> None:
     assert found.kv_tokens is not None
     assert found.kv_tokens.likely == 8192
     assert predict(replace(inputs, shape=read_shape({}))).kv_tokens is None
+
+
+def test_gpus_share_the_cache_by_whole_layers() -> None:
+    gpu = Gpu(total_bytes=24 * 1024 * MIB, free_bytes=23 * 1024 * MIB)
+    whole = predict(replace(plain(SMALL), gpus=(gpu,), weight_bytes=98 * MIB))
+    parts = predict(replace(plain(SMALL), gpus=(gpu, gpu), weight_bytes=49 * MIB))
+    assert whole.kv_tokens == parts.kv_tokens
+    (one,) = (_pool(each) for each in whole.maps if each.rank is not None)
+    first, second = (_pool(each) for each in parts.maps if each.rank is not None)
+    assert first == second
+    assert first.likely == one.likely / 2
+    assert first.low == one.low * 14 / 30
+    assert first.high == one.high * 16 / 30
+
+
+def _pool(gpu_map: MemoryMap) -> Span:
+    (size,) = (part.predicted_bytes for part in gpu_map.parts if part.part == "kv_pool")
+    assert size is not None
+    return size

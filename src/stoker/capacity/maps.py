@@ -58,13 +58,27 @@ def gpu_maps(inputs: Inputs, budget: Budget, pool: Pool) -> tuple[MemoryMap, ...
 def _list_parts(inputs: Inputs, budget: Budget, pool: Pool) -> list[Found]:
     parts = [
         Found(part="weights", size=budget.weights),
-        Found(part="kv_pool", size=pool.pool_bytes),
+        Found(part="kv_pool", size=_of_one_gpu(inputs, pool.pool_bytes)),
     ]
     if pool.state_bytes is not None:
-        parts.append(Found(part="state_pool", size=pool.state_bytes))
+        parts.append(Found(part="state_pool", size=_of_one_gpu(inputs, pool.state_bytes)))
     if pool.draft_bytes is not None:
         parts.append(Found(part="draft", size=pool.draft_bytes))
     return parts + _list_work(inputs, pool)
+
+
+def _of_one_gpu(inputs: Inputs, size: Span | None) -> Span | None:
+    """llama.cpp deals its layers out to the GPUs, whole ones, and each keeps its own cache."""
+    count, layers = len(inputs.gpus), inputs.shape.layers
+    if size is None or inputs.engine != "llamacpp" or count < 2 or layers < 1:
+        return size
+    # By free memory, so a GPU may have a layer less or more than its even part.
+    fewest, most = max(0, layers // count - 1), min(layers, -(-layers // count) + 1)
+    return Span(
+        low=size.low * fewest / layers,
+        likely=size.likely / count,
+        high=size.high * most / layers,
+    )
 
 
 def _list_work(inputs: Inputs, pool: Pool) -> list[Found]:
