@@ -7,14 +7,14 @@ where it stands, and of the rest the deepest layer and the earliest line win.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stoker.diagnosis.inputs import Inputs, LogLine
 from stoker.diagnosis.matching import Event
 from stoker.knowledge.causes import LAYERS, CauseRow, load_causes
 from stoker.knowledge.conditions import evaluate_condition
-from stoker.knowledge.signatures import TELLS, Meaning
+from stoker.knowledge.signatures import TELLS, Meaning, Signature
 from stoker.knowledge.subjects import name_subject
 from stoker.model.diagnosis import Certainty, Evidence, Gravity
 from stoker.model.facts import Plain
@@ -36,6 +36,7 @@ class Clue:
     phase: str = ""
     order: int = 0
     missing: tuple[str, ...] = ()
+    signature: Signature | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,11 @@ class Suspect:
     def ranks(self) -> tuple[str, ...]:
         """The processes that showed it."""
         return tuple(sorted({clue.evidence.rank for clue in self.clues if clue.evidence.rank}))
+
+    @property
+    def count(self) -> int:
+        """How many lines tell it; one that two signatures know is one."""
+        return len({(each.evidence.origin, each.evidence.line_number) for each in self.clues})
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
@@ -87,9 +93,27 @@ def find_clues(events: Iterable[Event], inputs: Inputs) -> tuple[Clue, ...]:
                     phase=event.phase,
                     order=order,
                     missing=missing,
+                    signature=event.signature,
                 )
             )
-    return (*clues, *_find_rule_clues(inputs, order=len(clues) + 1))
+    rules = _find_rule_clues(inputs, order=len(clues) + 1)
+    return (*_drop_told(clues), *rules)
+
+
+def _drop_told(clues: Sequence[Clue]) -> Iterator[Clue]:
+    """Without the symptoms in a line that tells a cause as grave: it says why, they only what."""
+    told = {
+        (_place(clue), clue.row.gravity)
+        for clue in clues
+        if clue.tells == "cause" and clue.evidence.line_number
+    }
+    for clue in clues:
+        if clue.tells != "symptom" or (_place(clue), clue.row.gravity) not in told:
+            yield clue
+
+
+def _place(clue: Clue) -> tuple[str, int, str]:
+    return clue.evidence.origin, clue.evidence.line_number, clue.evidence.text
 
 
 def _judge(
