@@ -17,6 +17,7 @@ from stoker.commands.bundle_file import pack, unpack
 from stoker.commands.repair import RepairWish, apply_repairing
 from stoker.diagnosis.diagnose import diagnose
 from stoker.errors import ApplyFailed, UsageError
+from stoker.model.document import render_document
 from stoker.model.layout import verification_path
 from stoker.ports import Command, CommandResult
 from tests.commands.repairing import LOG, NAME, TEXT, Kernels
@@ -216,3 +217,43 @@ def test_strange_parts_of_a_bundle_are_left_out() -> None:
     found = parse_bundle(pack("b", parts), "x").inputs
     assert (found.tree, found.findings, found.symptoms) == ({}, (), ())
     assert len(found.lines) == 1
+
+
+def test_numbers_that_are_none_in_a_bundle_do_no_harm() -> None:
+    """What a stranger wrote into the tree is neither stepped on from nor shown."""
+    index = b'{"schema": "bundle/1", "name": "x", "stoker_version": "1", "engine": "vllm"}'
+    log = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    for number in ("NaN", "Infinity", "1e999", "9" * 5000):
+        settings = "{" + f'"max-num-seqs": {number}, "max-model-len": {number}' + "}"
+        tree = f'{{"settings": {settings}}}'.encode()
+        parts = {INDEX: index, "tree.json": tree, "logs/engine.log": log}
+        found = diagnose(parse_bundle(pack("a", parts), "x").inputs)
+        assert found.causes
+        assert "NaN" not in render_document(found)
+
+
+def test_a_log_of_two_starts_in_a_bundle_has_a_history() -> None:
+    index = b'{"schema": "bundle/1", "name": "x", "stoker_version": "1", "engine": "llamacpp"}'
+    begin = "srv          init: initializing ...\n" + "a line\n" * 30
+    log = f"{begin}torch.OutOfMemoryError: CUDA out of memory.\n{begin}".encode()
+    inputs = parse_bundle(pack("a", {INDEX: index, "logs/engine.log": log}), "x").inputs
+    assert inputs.history[-1].text.startswith("torch.OutOfMemoryError")
+    assert inputs.lines[0].text.startswith("srv")
+
+
+def test_of_a_first_start_that_failed_the_facts_go_along(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kernels = Kernels(monkeypatch, lambda flags: False)
+    monkeypatch.setattr("stoker.commands.bundle_parts.resolve", kernels._resolve)
+    path = tmp_path / "qwen.yaml"
+    path.write_text(TEXT)
+    kernels.machine.host.put(str(path), TEXT)
+    with pytest.raises(ApplyFailed):
+        apply_repairing(kernels.world(), str(path), RepairWish(minutes=0.0))
+    read = parse_bundle(make_bundle(kernels.world(), NAME)[0], "x")
+    assert (read.index.engine, read.index.release) == ("sglang", "0.5.23")
+    assert read.inputs.tree["settings"]
+    for path, text in texts_of(make_bundle(kernels.world(), NAME)[0]).items():
+        if path.endswith(".json"):
+            json.loads(text)

@@ -194,6 +194,19 @@ def test_what_was_before_a_start_that_came_up_is_history() -> None:
     assert drop_history(lines[:5], "sglang") == lines[:5]
 
 
+def test_what_a_guard_quotes_begins_no_start() -> None:
+    begin = "srv          init: initializing ..."
+    quotes = "\n".join(
+        ["stoker guard: a: it ended while starting; its last lines:", f"    {begin}"]
+    )
+    noise = "\n".join(f"line {number}" for number in range(40))
+    lines = read_lines([f"{begin}\n{noise}\n{quotes}\n".encode()], "log")
+    assert keep_last_start(lines, "llamacpp") == lines
+    more = "\n".join(["    x"] * 2 + [begin])
+    again = read_lines([f"{begin}\n{noise}\n{quotes}\n{more}\n".encode()], "log")
+    assert [line.text for line in keep_last_start(again, "llamacpp")] == [begin]
+
+
 # --- what an apply that failed says ---
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import json
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -46,6 +49,24 @@ KNOWN = Known(
         ("owner annelise", "annelise"),
         ("/home/annelise/models and /home/carl/.cache", "carl"),
         ("/srv/people/bob/x.gguf", "bob"),
+        ("AWS_SECRET_ACCESS_KEY=abcdefGHIJ1234", "abcdef"),
+        ("OPENAI_KEY=abcdefGHIJ1234 MYSQL_PWD=qwertyGHIJ1234", "qwerty"),
+        ("api_key=123456789012", "123456"),
+        ('["--api-key", "abcdefGHIJ1234"]', "abcdef"),
+        ("['--api-key', 'abcdefGHIJ1234']", "abcdef"),
+        ('"--hf-token",\n  "abcdefGHIJ1234"', "abcdef"),
+        ("--api-key\0abcdefGHIJ1234\0--port", "abcdef"),
+        ("Set-Cookie: sid=abcdefGHIJ1234; Path=/", "abcdef"),
+        ("https://s3/x?a=1&X-Amz-Signature=abcdefGHIJ1234", "abcdef"),
+        ("https://hooks.slack.com/services/T00/B00/abcdefGHIJ1234", "abcdef"),
+        ("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIabcdefGHIJ1234abcdefGHIJ1234", "abcdef"),
+        ("ip-10-1-2-3.ec2.internal", "10-1-2-3"),
+        ("MASTER_ADDR=node17.cluster.corp", "node17"),
+        ("--dist-init-addr node17:5000", "node17"),
+        ("%2Fhome%2Fbob%2Fx", "bob"),
+        ("C:\\Users\\carl\\x", "carl"),
+        ("machine-id 8f3c2a101b2c3d4e5f60718293a4b5c6", "8f3c2a10"),
+        ("ML-RIG-07: started", "ML-RIG"),
     ],
 )
 def test_private_things_go(text: str, private: str) -> None:
@@ -65,10 +86,58 @@ def test_private_things_go(text: str, private: str) -> None:
         "root and nobody own /opt/stoker/environments/sglang",
         "Set `--mem-fraction-static` above 0.609; tokenizer path: /models/q",
         "token usage budget, secret file missing",
+        '"image-max-tokens": 4096, "num_tokens": 1234567, "--max-tokens", "4096"',
+        '{"api-key": 12345678, "dist-init-addr": null, "head_addr": false}',
+        "KEY_FILE=/srv/key, api_key_file: /root/key",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
     assert Redactor(KNOWN).redact(text) == text
+
+
+@pytest.mark.parametrize("secret", ["hunter2-of-mine", 'ab/cd+ef g="ä"h'])
+def test_a_key_goes_in_every_spelling(secret: str) -> None:
+    """As programs write it into addresses, headers, JSON in JSON, and dumps."""
+    raw = secret.encode()
+    spelled = [
+        json.dumps(json.dumps(secret)),
+        json.dumps(secret, ensure_ascii=False),
+        repr(secret),
+        html.escape(secret),
+        quote(secret, safe=""),
+        quote_plus(secret),
+        raw.hex(),
+        *(base64.b64encode(b"user:"[:length] + raw + b"!").decode() for length in range(6)),
+        base64.urlsafe_b64encode(raw).decode(),
+    ]
+    redactor = Redactor(Known(secrets=(secret,)))
+    for text in spelled:
+        assert "<key-1>" in redactor.redact(f"x {text} y"), text
+    assert redactor.found == {"key": 1}
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "-",
+        "--a",
+        "a-",
+        ":",
+        "a:",
+        "1.",
+        "a@",
+        "token=",
+        "secret_",
+        "http://a:",
+        '--token",',
+        "/home/",
+    ],
+)
+def test_a_long_text_of_one_piece_is_read_like_another(piece: str) -> None:
+    """Were a pattern to look from each place to the end, this would take minutes."""
+    text = (piece * (16_000 // len(piece)) + "z\n") * 10
+    redactor = Redactor(KNOWN)
+    assert redactor.redact(redactor.redact(text)) == redactor.redact(text)
 
 
 def test_the_same_thing_is_the_same_mark() -> None:

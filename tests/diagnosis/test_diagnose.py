@@ -12,10 +12,13 @@ from stoker.diagnosis.inputs import Inputs, LogLine
 from stoker.diagnosis.lines import read_lines, read_log
 from stoker.diagnosis.matching import MOST_EVENTS, Matcher, make_matcher
 from stoker.diagnosis.phases import follow_phases
+from stoker.knowledge.causes import load_causes
 from stoker.knowledge.engines import engine_kinds, load_engine_table
 from stoker.knowledge.signatures import Around, Meaning, Signature, SignatureExample
+from stoker.model.diagnosis import Gravity
 from stoker.model.document import render_document
 from stoker.model.finding import Source
+from stoker.report.diagnosis_text import render_diagnosis
 from tests.conftest import PROJECT
 
 SOURCE = Source(kind="observed", where="a test")
@@ -108,6 +111,56 @@ def test_the_same_failure_of_all_ranks_is_one_cause() -> None:
     assert first.kind == "kv-pool-no-room"
     assert (first.count, first.ranks) == (8, tuple(f"TP{rank}" for rank in range(8)))
     assert len(first.evidence) == 1
+
+
+def test_a_line_that_two_signatures_know_is_told_once() -> None:
+    matcher = make_matcher((make("a", "engine died"), make("b", "engine died of it")))
+    found = diagnose(Inputs(lines=(LogLine(number=1, text="engine died of it"),)), matcher)
+    assert found.causes[0].count == 1
+
+
+def test_a_symptom_in_the_line_of_a_cause_is_not_told() -> None:
+    cause = make("a", "engine died")
+    symptom = replace(
+        make("b", "engine died of it"), means=(Meaning(kind="oom-runtime"),), tells="symptom"
+    )
+    matcher = make_matcher((cause, symptom))
+    lines = (LogLine(number=1, text="engine died of it"),)
+    assert [each.kind for each in diagnose(Inputs(lines=lines), matcher).causes] == [
+        "kv-pool-no-room"
+    ]
+    alone = diagnose(Inputs(lines=lines), make_matcher((symptom,)))
+    assert [each.kind for each in alone.causes] == ["oom-runtime"]
+
+
+def test_what_ended_an_earlier_start_is_told_as_over() -> None:
+    lines = read_log([NO_ROOM.read_bytes()], "log").lines
+    found = diagnose(Inputs(engine="sglang", history=lines))
+    assert found.causes == ()
+    assert [each.kind for each in found.earlier] == ["kv-pool-no-room"]
+    again = diagnose(Inputs(engine="sglang", lines=lines, history=lines))
+    assert [each.kind for each in again.causes] == ["kv-pool-no-room"]
+    assert again.earlier == ()
+
+
+def test_what_only_costs_something_hides_no_exception() -> None:
+    warning = next(row.kind for row in load_causes().values() if row.gravity is Gravity.WARNING)
+    matcher = make_matcher((replace(make("a", "engine is slow"), means=(Meaning(kind=warning),)),))
+    text = 'engine is slow\nTraceback (most recent call last):\n  File "/x/a.py", line 1, in f\n'
+    lines = read_lines([f"{text}OddError: never seen\n".encode()], "log")
+    found = diagnose(Inputs(lines=lines), matcher)
+    assert [each.kind for each in found.causes] == [warning]
+    assert found.unexplained[-1].text == "OddError: never seen"
+    assert "none of the causes" in found.unknown
+    assert "\nFound: " in render_diagnosis(found)
+
+
+def test_a_word_that_the_log_did_not_tell_is_left_to_a_person() -> None:
+    signature = replace(make("a", "engine died"), means=(Meaning(kind="flag-value-invalid"),))
+    lines = (LogLine(number=1, text="engine died"),)
+    cause = diagnose(Inputs(lines=lines), make_matcher((signature,))).causes[0]
+    assert "unknown" not in f"{cause.meaning} {cause.repairs[0].text}"
+    assert cause.meaning == f"{cause.title}."
 
 
 _WORDS = st.sampled_from(

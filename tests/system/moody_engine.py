@@ -42,6 +42,7 @@ def main(argv: list[str]) -> None:
     options = dict(pairwise(argv))
     is_right = options.get("--flash-attn") == "off"
     script = Script(names=(options["--alias"],))
+    write("srv          init: initializing ...")
     write("load_tensors: loading model tensors, this can take a while... (load_mode = mmap)")
     with EngineServer(
         script if is_right else script.saying("!!!!!!!!"), port=int(options["--port"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from tests.probes.model_files import build_gguf
 from tests.system.conftest import NewStoker
 from tests.system.moody_engine import install
-from tests.system.runner import NAME, Stoker, edit, free_port, write_small
+from tests.system.runner import NAME, Stoker, edit, free_port, wait_until, write_small
 
 
 @pytest.fixture
@@ -70,3 +72,32 @@ def test_a_bundle_of_one_that_failed(stoker: Stoker, moody: str, new_stoker: New
     kinds = {part["kind"] for part in written["parts"]}
     assert {"document", "log"} <= kinds
     assert "is there already" in stoker.refuse(2, "bundle", NAME)
+
+
+def test_a_crash_that_is_over_is_told_here_and_elsewhere(
+    stoker: Stoker, moody: str, new_stoker: NewStoker
+) -> None:
+    """`diagnose NAME` of a real service, and of its bundle on another machine."""
+    edit(moody, {"engine.settings.flash-attn": "off"})
+    stoker.succeed("apply", moody)
+    healthy = stoker.say("diagnose", NAME)
+    assert (healthy["name"], healthy["causes"], healthy["earlier"]) == (NAME, [], [])
+    assert "No failure was found" in stoker.succeed("diagnose").stdout
+    (engine,) = stoker.engines()
+    with stoker.state.joinpath("logs", f"{NAME}.log").open("a") as log:
+        log.write("ggml_abort: GGML_ASSERT(x) failed\nE srv  load_model: error loading model: ")
+        log.write("tensor 'a' data is not within the file bounds, model is corrupted\n")
+    os.kill(engine.pid, signal.SIGKILL)
+    wait_until(lambda: [each.pid for each in stoker.engines()] not in ([], [engine.pid]))
+    wait_until(lambda: stoker.status()["verified"])
+    told = stoker.say("diagnose", NAME)
+    assert [each["kind"] for each in told["causes"] if each["gravity"] == "error"] == []
+    assert "corrupt-shard" in [each["kind"] for each in told["earlier"]]
+    assert "Before the last start: " in stoker.succeed("diagnose", NAME).stdout
+    written = stoker.place / stoker.say("bundle", NAME)["path"]
+    other = new_stoker()
+    elsewhere = other.say("diagnose", "--bundle", str(written))
+    assert (elsewhere["name"], elsewhere["earlier"]) != (NAME, [])
+    assert [each["kind"] for each in elsewhere["causes"]] == [
+        each["kind"] for each in told["causes"]
+    ]

@@ -28,14 +28,15 @@ def telling_cause(world: World) -> Iterator[None]:
 
 def _tell(world: World, error: StokerError) -> None:
     from stoker.commands.diagnose_deployment import diagnose_failed_apply
-    from stoker.model.diagnosis import Certainty
+    from stoker.model.diagnosis import Certainty, Gravity
 
     diagnosis = diagnose_failed_apply(world)
     if diagnosis is None:
         return
     more = f"`stoker diagnose {diagnosis.name}` shows what tells it, and what would mend it"
-    if diagnosis.causes:
-        first = diagnosis.causes[0]
+    first = diagnosis.causes[0] if diagnosis.causes else None
+    # What only costs something did not end the start.
+    if first is not None and first.gravity is Gravity.ERROR:
         sureness = "" if first.certainty is Certainty.CERTAIN else f"{first.certainty.value}: "
         error.summary += f"\nfirst cause: {sureness}{first.title} [{first.kind}]"
         if first.repairs:

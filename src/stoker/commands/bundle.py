@@ -9,14 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import isfinite
 from typing import ClassVar
 
 from stoker import __version__
 from stoker.apply.journal import list_runs
 from stoker.commands.bundle_file import MOST_UNPACKED_BYTES, pack, unpack
 from stoker.commands.bundle_parts import (
+    ENGINE_LOG,
     FINDINGS,
     KERNEL,
+    KERNEL_BEFORE,
     LOGS,
     TREE,
     UNKNOWN,
@@ -27,20 +31,21 @@ from stoker.commands.bundle_parts import (
 )
 from stoker.commands.failed_run import list_symptoms
 from stoker.commands.folders import absolute_path
+from stoker.commands.log_facts import keep_last_start
 from stoker.commands.redaction import Known, Redactor
 from stoker.commands.supervising import using_supervisor_of
 from stoker.commands.world import World
 from stoker.diagnosis.inputs import Inputs, LogLine, Symptom
-from stoker.diagnosis.lines import read_lines
+from stoker.diagnosis.lines import ReadLog, read_log
 from stoker.diagnosis.needles import load_needles
+from stoker.diagnosis.prefixes import strip_terminal
 from stoker.diagnosis.sifting import Room, keep_lines
 from stoker.errors import HostError, StateError, UsageError
+from stoker.knowledge.engines import engine_kinds
 from stoker.model.contract import Verification
-from stoker.model.diagnosis import ReadInput
 from stoker.model.document import parse_document, render_document
 from stoker.model.facts import Plain, Unknown
 from stoker.model.finding import Finding
-from stoker.model.generation import Generation
 from stoker.state.documents import choose_deployment, list_deployments, read_current
 
 MOST_BYTES = 2 << 20
@@ -48,6 +53,7 @@ INDEX = "bundle.json"
 #: How much of each log is kept, and how often that is halved until the archive is small enough.
 _ROOM = Room(head_bytes=192 << 10, tail_bytes=768 << 10, found_bytes=768 << 10)
 _HALVINGS = 6
+_SUPERVISOR_LOG = f"{LOGS}supervisor.log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +131,7 @@ def make_bundle(world: World, name: str) -> tuple[bytes, BundleIndex]:
     known = list_known(world, generation)
     room = _ROOM
     for attempt in range(_HALVINGS):
-        content, index = _assemble(world, name, generation, gathered, known=known, room=room)
+        content, index = _assemble(world, name, gathered, known=known, room=room)
         if len(content) <= MOST_BYTES:
             break
         room = replace(
@@ -149,7 +155,6 @@ def _drop_largest(gathered: Gathered, *, most_bytes: int) -> None:
 def _assemble(
     world: World,
     name: str,
-    generation: Generation | None,
     gathered: Gathered,
     *,
     known: Known,
@@ -164,13 +169,13 @@ def _assemble(
     for path, content in sorted(gathered.logs.items()):
         text, note = _excerpt(content, room)
         files[path] = redactor.redact(text)
-        kind = "kernel" if path == KERNEL else "log"
+        kind = "kernel" if path in (KERNEL, KERNEL_BEFORE) else "log"
         size_bytes = len(files[path].encode("utf-8", "replace"))
         parts.append(Part(path=path, kind=kind, size_bytes=size_bytes, note=note))
     index = BundleIndex(
         name=name,
         stoker_version=__version__,
-        engine=generation.launch.engine if generation else "",
+        engine=gathered.engine,
         release=_release_of(gathered),
         at_seconds=float(int(world.clock.now_seconds())),
         parts=tuple(parts),
@@ -191,7 +196,8 @@ def _excerpt(content: bytes, room: Room) -> tuple[str, str]:
     for number, line in kept.lines:
         if number > last + 1:
             text.append(f"[... {number - last - 1} lines left out ...]")
-        text.append(line.decode("utf-8", "replace"))
+        # Without colours, which may stand in the midst of a key.
+        text.append(strip_terminal(line.decode("utf-8", "replace")))
         last = max(last, number)
     note = "" if kept.is_whole else f"{len(kept.lines)} of {kept.line_count} lines"
     return "\n".join(text) + "\n", note
@@ -251,44 +257,46 @@ def parse_bundle(content: bytes, origin: str) -> ReadBundle:
     logs = sorted(path for path in parts if path.startswith(LOGS) and path != KERNEL)
     chosen = _choose_logs(logs)
     tree = _load(parts.get(TREE, b"{}"))
-    lines = tuple(line for log in chosen for line in read_lines([parts[log]], log))
-    kernel = read_lines([parts[KERNEL]], KERNEL) if KERNEL in parts else ()
+    engine = index.engine if index.engine in engine_kinds() else ""
+    read = [read_log([parts[log]], log) for log in chosen]
+    has_failed = ENGINE_LOG not in chosen
+    before = [_before(log, engine, has_failed=has_failed) for log in read]
+    lines = [log.lines[len(over) :] for log, over in zip(read, before, strict=True)]
+    if KERNEL in parts:
+        read.append(read_log([parts[KERNEL]], KERNEL, is_kernel=True))
     return ReadBundle(
         index=index,
         inputs=Inputs(
             name=index.name,
-            engine=index.engine,
+            engine=engine,
             release=index.release,
-            lines=lines,
-            kernel=kernel,
+            lines=tuple(chain.from_iterable(lines)),
+            history=tuple(chain.from_iterable(before)),
+            kernel=tuple(line for log in read for line in log.kernel),
             symptoms=tuple(_symptoms(parts)),
             tree=tree if isinstance(tree, dict) else {},
             findings=_findings(parts),
-            read=tuple(_list_read(parts, chosen, lines, kernel)),
+            read=tuple(log.read for log in read),
         ),
     )
+
+
+def _before(log: ReadLog, engine: str, *, has_failed: bool) -> Sequence[LogLine]:
+    """Of a service's own log what was before its last start; other logs have one start. What the
+    supervisor wrote of a service that runs is over: it tells ends, not starts."""
+    if log.read.origin == _SUPERVISOR_LOG and not has_failed:
+        return log.lines
+    if log.read.origin != ENGINE_LOG:
+        return ()
+    return log.lines[: len(log.lines) - len(keep_last_start(log.lines, engine))]
 
 
 def _choose_logs(logs: Sequence[str]) -> Sequence[str]:
     """The log of the newest start that failed, else that of the service: two starts are two
     stories. What the supervisor wrote goes with either."""
     failed = [log for log in logs if log.startswith(f"{LOGS}failed-")]
-    engine = failed[-1:] or [log for log in logs if log == f"{LOGS}engine.log"]
-    return [*engine, *(log for log in logs if log == f"{LOGS}supervisor.log")]
-
-
-def _list_read(
-    parts: Mapping[str, bytes],
-    logs: Sequence[str],
-    lines: Sequence[LogLine],
-    kernel: Sequence[LogLine],
-) -> Iterator[ReadInput]:
-    for log in logs:
-        count = sum(1 for line in lines if line.origin == log)
-        yield ReadInput(origin=log, kind="log", lines=count, size_bytes=len(parts[log]))
-    if kernel:
-        size_bytes = len(parts[KERNEL])
-        yield ReadInput(origin=KERNEL, kind="kernel", lines=len(kernel), size_bytes=size_bytes)
+    engine = failed[-1:] or [log for log in logs if log == ENGINE_LOG]
+    return [*engine, *(log for log in logs if log == _SUPERVISOR_LOG)]
 
 
 def _symptoms(parts: Mapping[str, bytes]) -> Iterator[Symptom]:
@@ -314,9 +322,19 @@ def _findings(parts: Mapping[str, bytes]) -> tuple[Finding, ...]:
 
 def _load(content: bytes) -> Plain | Unknown:
     try:
-        return _unpack_tree(json.loads(content))
+        text = content.decode("utf-8", "replace")
+        return _unpack_tree(json.loads(text, parse_constant=_no_number, parse_float=_read_float))
     except (ValueError, RecursionError):
         return {}
+
+
+def _read_float(text: str) -> Plain:
+    value = float(text)
+    return value if isfinite(value) else _no_number(text)
+
+
+def _no_number(text: str) -> Plain:
+    return {UNKNOWN: f"{text[:20]} is no number"}
 
 
 def _unpack_tree(value: Plain) -> Plain | Unknown:

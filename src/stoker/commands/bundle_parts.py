@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stoker.apply.journal import list_runs
+from stoker.commands.diagnose_deployment import find_run, find_story_begin
 from stoker.commands.judge import judge, knowledge_tree
+from stoker.commands.kernel_log import read_kernel_text
 from stoker.commands.redaction import Known
 from stoker.commands.resolve import resolve
 from stoker.commands.world import World
@@ -34,9 +36,9 @@ from stoker.model.layout import (
     starts_path,
     verification_path,
 )
-from stoker.ports import Command
 
 TREE, FINDINGS, KERNEL, LOGS = "tree.json", "findings.json", "logs/kernel.log", "logs/"
+ENGINE_LOG, KERNEL_BEFORE = "logs/engine.log", "logs/kernel-since-boot.log"
 UNKNOWN = "unknown, because"
 #: Of the runs of a deployment, the newest so many.
 _MOST_RUNS = 3
@@ -44,17 +46,14 @@ _MOST_RUNS = 3
 _MOST_DOCUMENT_BYTES = 4 << 20
 _LOG_CHUNK_BYTES = 1 << 20
 _MOST_LOG_BYTES = 256 << 20
-_KERNEL_COMMANDS = (
-    ("journalctl", "-k", "-b", "-n", "4000", "--no-pager", "-o", "short-iso"),
-    ("dmesg", "--ctime"),
-)
-_KERNEL_SECONDS = 20.0
 
 
 @dataclass(slots=True)
 class Gathered:
-    """What was read: documents as text, logs as bytes, and what could not be."""
+    """What was read: documents as text, logs as bytes, and what could not be. ``engine`` is the
+    kind that was started last."""
 
+    engine: str = ""
     documents: dict[str, str] = field(default_factory=dict)
     logs: dict[str, bytes] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
@@ -78,7 +77,8 @@ def gather(world: World, name: str, generation: Generation | None) -> Gathered:
         source = posixpath.join(generations_folder(folders, name), number)
         _take_document(world, gathered, "generation.json", source)
         gathered.documents["deployment.yaml"] = generation.source
-        _take_tree(world, gathered, generation)
+        gathered.engine = generation.launch.engine
+    _take_tree(world, gathered, _choose_source(world, name, gathered, generation))
     for file in _list(world, kept_repairs_folder(folders)):
         source = posixpath.join(kept_repairs_folder(folders), file)
         _take_document(world, gathered, f"kept-repairs/{file}", source)
@@ -87,9 +87,9 @@ def gather(world: World, name: str, generation: Generation | None) -> Gathered:
             source = posixpath.join(run_folder(folders, run), file)
             _take_document(world, gathered, f"runs/{run}/{file}", source)
         _take_log(world, gathered, f"{LOGS}failed-{run}.log", engine_log_path(folders, run))
-    _take_log(world, gathered, f"{LOGS}engine.log", world.supervisor.log_path(name))
+    _take_log(world, gathered, ENGINE_LOG, world.supervisor.log_path(name))
     _take_messages(world, gathered, name)
-    _take_kernel(world, gathered)
+    _take_kernel(world, gathered, name)
     return gathered
 
 
@@ -126,31 +126,39 @@ def _take_messages(world: World, gathered: Gathered, name: str) -> None:
         gathered.logs[f"{LOGS}supervisor.log"] = "\n".join(lines).encode()
 
 
-def _take_kernel(world: World, gathered: Gathered) -> None:
-    reasons = []
-    for argv in _KERNEL_COMMANDS:
-        command = Command(
-            argv=argv,
-            timeout_seconds=_KERNEL_SECONDS,
-            env={"PATH": world.env.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), "LC_ALL": "C"},
-            is_question=True,
-        )
-        try:
-            result = world.host.run(command)
-        except HostError as error:
-            reasons.append(error.summary)
-            continue
-        if result.exit_status == 0 and result.stdout.strip():
-            gathered.logs[KERNEL] = result.stdout.encode("utf-8", "replace")
-            return
-        reasons.append(f"{argv[0]} ended with {result.exit_status}")
-    gathered.missing.append(f"the kernel's log: {'; '.join(reasons)}")
-
-
-def _take_tree(world: World, gathered: Gathered, generation: Generation) -> None:
-    """What rules see of the deployment now, so that elsewhere the same conditions hold."""
+def _take_kernel(world: World, gathered: Gathered, name: str) -> None:
+    """What the kernel said since the start in question, and apart from it, for persons, all: what
+    was before may be about any other program."""
     try:
-        resolved = resolve(world, generation.source, "the deployment file")
+        begin = find_story_begin(world, name)
+    except StokerError:
+        begin = world.clock.now_seconds()
+    for path, since in ((KERNEL, begin), (KERNEL_BEFORE, None)):
+        text = read_kernel_text(world, since_seconds=since)
+        if isinstance(text, Unknown):
+            gathered.missing.append(f"{path}: {text.reason}")
+        elif text:
+            gathered.logs[path] = text.encode("utf-8", "replace")
+
+
+def _choose_source(
+    world: World, name: str, gathered: Gathered, generation: Generation | None
+) -> str:
+    """The deployment file that the logs belong to: that of the newest run where it failed, which
+    may be another one than that in force."""
+    run = find_run(world, name)
+    if run is not None and run.has_failed and run.plan.origin.get("source"):
+        gathered.engine = run.plan.launch.engine if run.plan.launch else gathered.engine
+        return run.plan.origin["source"]
+    return generation.source if generation is not None else ""
+
+
+def _take_tree(world: World, gathered: Gathered, source: str) -> None:
+    """What rules see of the deployment now, so that elsewhere the same conditions hold."""
+    if not source:
+        return
+    try:
+        resolved = resolve(world, source, "the deployment file")
         tree = knowledge_tree(world, resolved)
         findings = judge(tree, resolved.deployment)
     except StokerError as error:
@@ -198,7 +206,7 @@ def list_known(world: World, generation: Generation | None) -> Known:
     for line in _read_lines(world, "/etc/passwd"):
         fields = line.split(":")
         if len(fields) >= 6 and fields[2].isdecimal() and 1000 <= int(fields[2]) < 65534:
-            users.append(fields[0])
+            users += [fields[0], fields[4].partition(",")[0]]
             homes.append(fields[5])
     more_hosts = _read_lines(world, "/etc/hostname")
     return Known(

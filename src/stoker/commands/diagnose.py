@@ -202,13 +202,16 @@ def _complete(inputs: Inputs, question: Question, deployment: Deployment | None)
         tree["stack"] = {"version": release, "engine": engine, **_part(tree, "stack")}
     if deployment is not None:
         tree["env"] = {**_part(tree, "env"), **deployment.engine.env}
+    lines = drop_history(inputs.lines, engine) if question.has_files else inputs.lines
+    dropped = inputs.lines[: len(inputs.lines) - len(lines)]
     return replace(
         inputs,
         engine=engine,
         release=release,
         tree=tree,
         name=inputs.name or (deployment.name if deployment else ""),
-        lines=drop_history(inputs.lines, engine) if question.has_files else inputs.lines,
+        lines=lines,
+        history=(*inputs.history, *dropped),
     )
 
 

@@ -41,12 +41,14 @@ _CHUNK_BYTES = 1 << 20
 _MOST_LOG_BYTES = 1 << 30
 #: So many runs are looked through for one of the deployment.
 _MOST_RUNS = 100
+#: The clock of /proc counts so many ticks a second on every machine that engines run on.
+_TICKS = 100.0
 #: Without any run of the deployment the kernel is asked about the last hours.
 _HOURS = 6.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
+class NewestRun:
     """The newest run of a deployment. ``has_failed``: it was rolled back, or could not be."""
 
     name: str
@@ -66,7 +68,7 @@ class _Known:
 def read_deployment(world: World, name: str | None) -> Inputs:
     """All that there is to read. Raises UsageError for a name that nothing is known of."""
     chosen = _choose(world, name)
-    run = _find_run(world, chosen)
+    run = find_run(world, chosen)
     generation = read_current(world.host, world.folders, chosen)
     if generation is not None:
         world = using_supervisor_of(world, chosen)
@@ -77,7 +79,10 @@ def read_deployment(world: World, name: str | None) -> Inputs:
     else:
         raise UsageError(f"nothing is known of {chosen} that could be diagnosed")
     begin = run.at_seconds if run else world.clock.now_seconds() - _HOURS * 3600
-    return _with_kernel(world, inputs, since_seconds=begin)
+    inputs = _with_kernel(world, inputs, since_seconds=begin)
+    if run is not None and run.has_failed:
+        return inputs
+    return _part_kernel(world, inputs, chosen)
 
 
 def diagnose_failed_apply(world: World, name: str | None = None) -> Diagnosis | None:
@@ -102,12 +107,13 @@ def _choose(world: World, name: str | None) -> str:
         if plan is not None:
             return plan.name
     is_gone = name is not None and name not in list_deployments(world.host, world.folders)
-    if name is not None and is_gone and _find_run(world, name) is not None:
+    if name is not None and is_gone and find_run(world, name) is not None:
         return name
     return choose_deployment(world.host, world.folders, name)
 
 
-def _find_run(world: World, name: str) -> _Run | None:
+def find_run(world: World, name: str) -> NewestRun | None:
+    """The newest run of a deployment, None where none is known."""
     runs = list_runs(world.host, world.folders)
     for run in reversed(runs[-_MOST_RUNS:]):
         plan = _read_plan(world, run)
@@ -123,12 +129,12 @@ def _read_plan(world: World, run: str) -> Plan | None:
         return None
 
 
-def _describe_run(world: World, run: str, plan: Plan) -> _Run:
+def _describe_run(world: World, run: str, plan: Plan) -> NewestRun:
     try:
         entries = read_entries(world.host, world.folders, run)
     except (HostError, StateError):
         entries = ()
-    return _Run(
+    return NewestRun(
         name=run,
         plan=plan,
         at_seconds=entries[0].at_seconds if entries else world.clock.now_seconds(),
@@ -142,7 +148,7 @@ def _is_failure(entry: Entry) -> bool:
     return entry.phase is EntryPhase.FAILED or (entry.phase is EntryPhase.ENDED and is_undone)
 
 
-def _read_failed(world: World, name: str, run: _Run) -> Inputs:
+def _read_failed(world: World, name: str, run: NewestRun) -> Inputs:
     known = _look(world, run.plan.origin.get("source", ""))
     launch = run.plan.launch
     inputs = read_failed_run(
@@ -170,6 +176,7 @@ def _list_failures(world: World, run: str) -> Iterator[str]:
 def _read_last_start(world: World, generation: Generation) -> Inputs:
     name, engine = generation.name, generation.launch.engine
     log = _read_log(world, world.supervisor.log_path(name), f"the log of {name}")
+    last = keep_last_start(log.lines, engine)
     known = _look(world, generation.source)
     verification = read_verification(world.host, world.folders, name)
     release = read_leaf(known.tree, "stack.version")
@@ -177,7 +184,8 @@ def _read_last_start(world: World, generation: Generation) -> Inputs:
         name=name,
         engine=engine,
         release=release if isinstance(release, str) else "",
-        lines=keep_last_start(log.lines, engine),
+        lines=last,
+        history=log.lines[: len(log.lines) - len(last)],
         kernel=log.kernel,
         symptoms=tuple(list_symptoms(verification)) if verification else (),
         tree=known.tree,
@@ -225,3 +233,37 @@ def _with_kernel(world: World, inputs: Inputs, *, since_seconds: float) -> Input
     return replace(
         inputs, kernel=(*inputs.kernel, *kernel.kernel), read=(*inputs.read, kernel.read)
     )
+
+
+def _part_kernel(world: World, inputs: Inputs, name: str) -> Inputs:
+    """What the kernel said before the process that runs now began is history, like its log."""
+    begin = _find_begin(world, name)
+    since = read_kernel(world, since_seconds=begin) if begin is not None else None
+    if since is None or isinstance(since, Unknown):
+        return inputs
+    before = [line for line in inputs.kernel if line.origin == KERNEL]
+    others = [line for line in inputs.kernel if line.origin != KERNEL]
+    before = before[: max(0, len(before) - len(since.kernel))]
+    return replace(inputs, kernel=(*others, *since.kernel), history=(*before, *inputs.history))
+
+
+def find_story_begin(world: World, name: str) -> float:
+    """Since when (seconds since the epoch) the kernel's words are about this deployment as it is:
+    the newest run where that failed, else the process that runs now."""
+    run = find_run(world, name)
+    if run is not None and run.has_failed:
+        return run.at_seconds
+    begin = _find_begin(world, name)
+    if begin is not None:
+        return begin
+    return run.at_seconds if run else world.clock.now_seconds() - _HOURS * 3600
+
+
+def _find_begin(world: World, name: str) -> float | None:
+    """When the process of a service began, None where none runs or that cannot be read."""
+    _, _, ticks = world.supervisor.state(name).process.partition(":")
+    try:
+        up_seconds = float(world.host.read_text("/proc/uptime", 256).split()[0])
+        return world.clock.now_seconds() - up_seconds + int(ticks) / _TICKS
+    except (HostError, ValueError, IndexError):
+        return None

@@ -12,11 +12,11 @@ from stoker.apply.journal import read_run_plan
 from stoker.commands.log_marks import START_BYTES
 from stoker.commands.world import World
 from stoker.diagnosis.inputs import Inputs, LogLine, Symptom
-from stoker.diagnosis.lines import read_lines
+from stoker.diagnosis.lines import read_log
 from stoker.errors import HostError, StateError
 from stoker.knowledge.templates import read_leaf
 from stoker.model.contract import Verdict, Verification
-from stoker.model.diagnosis import Evidence, ReadInput
+from stoker.model.diagnosis import Evidence
 from stoker.model.facts import Plain
 from stoker.model.finding import Finding, Status
 from stoker.model.layout import engine_log_path, failed_verification_path
@@ -34,18 +34,19 @@ def read_failed_run(
     The words stand in for a log that there is not. What cannot be read is left out.
     """
     content = _read_log(world, run)
-    lines = read_lines([content], _LOG) if content else _lines_of(said)
+    log = read_log([content], _LOG)
     verification = read_failed_verification(world, run)
     release = read_leaf(tree, "stack.version")
     return Inputs(
         name=name,
         engine=engine,
         release=release if isinstance(release, str) else "",
-        lines=lines,
+        lines=log.lines if content else _lines_of(said),
+        kernel=log.kernel,
         symptoms=tuple(list_symptoms(verification)) if verification else (),
         tree=tree,
         findings=_read_findings(world, run),
-        read=(ReadInput(origin=_LOG, kind="log", lines=len(lines), size_bytes=len(content)),),
+        read=(log.read,),
     )
 
 

@@ -21,6 +21,8 @@ _VERSION = "engine_version"
 _IS_UP = "listening"
 #: Lines of one beginning stand so near to each other.
 _ONE_BEGINNING = 15
+#: How a guard tells that its engine ended; the engine's last lines follow.
+_IS_OVER = "; its last lines:"
 #: How a start begins stands near its begin.
 _MOST_LINES = 4000
 
@@ -34,6 +36,7 @@ def keep_last_start(lines: Sequence[LogLine], engine: str) -> tuple[LogLine, ...
 def drop_history(lines: Sequence[LogLine], engine: str) -> tuple[LogLine, ...]:
     """The lines from the last start on that came up; all of them where none did.
 
+    What goes stands before them, so it can be told apart by its count.
     Where starts fail one after another, the first of them is nearest to the cause; what was before
     a start that came up is over.
     """
@@ -57,7 +60,10 @@ def _find_begins(lines: Sequence[LogLine], engine: str) -> list[int]:
     begins: list[int] = []
     last = -_ONE_BEGINNING
     for at, line in enumerate(lines):
-        if begin.search(line.text):
+        if _IS_OVER in line.text:
+            last = at - _ONE_BEGINNING  # whatever begins now is another start
+        # What a guard quotes is indented: of a start that ended soon its beginning too.
+        if not line.text.startswith(" ") and begin.search(line.text):
             if at - last >= _ONE_BEGINNING:
                 begins.append(at)
             last = at
@@ -70,7 +76,9 @@ def read_release(lines: Sequence[LogLine], engine: str) -> str:
     start = keep_last_start(lines, engine)[:_MOST_LINES]
     told = read_resolved((line.text for line in start), table).values
     version = told.get(_VERSION)
-    return str(version.value).removeprefix("v") if version is not None else ""
+    release = str(version.value).removeprefix("v") if version is not None else ""
+    # A build without a version says so in the place of one.
+    return "" if "unknown" in release else release
 
 
 def read_settings(lines: Sequence[LogLine], engine: str, release: str) -> dict[str, Plain]:

@@ -16,6 +16,7 @@ from stoker.commands.apply import Applied, apply_inside
 from stoker.commands.converge import exclusive
 from stoker.commands.deployment_file import write_back
 from stoker.commands.failed_run import read_failed_run, read_failed_verification
+from stoker.commands.fitting_keys import fit_changes
 from stoker.commands.judge import knowledge_tree
 from stoker.commands.kept_repairs import describe_wish, keep_worked
 from stoker.commands.kernel_log import read_kernel
@@ -57,8 +58,6 @@ from stoker.spec.plain import read_plain
 _SETTINGS = "engine.settings."
 _BROKEN = (Verdict.FAILED, Verdict.ERROR)
 _MOST_SHOWN = 3
-#: Fields of ``serve`` that are a flag of most engines, by the ids of the rows of their tables.
-_ROOM = ("context_tokens", "parallel_requests")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +243,11 @@ class _Work:
         )
         kernel = read_kernel(world, since_seconds=began_seconds)
         if not isinstance(kernel, Unknown):
-            inputs = replace(inputs, kernel=kernel.kernel, read=(*inputs.read, kernel.read))
+            inputs = replace(
+                inputs,
+                kernel=(*inputs.kernel, *kernel.kernel),
+                read=(*inputs.read, kernel.read),
+            )
         verification = read_failed_verification(world, run)
         results = verification.results if verification else ()
         diagnosis = with_fitting_keys(with_promises(diagnose(inputs), results), resolved)
@@ -368,7 +371,7 @@ def with_fitting_keys(diagnosis: Diagnosis, resolved: Resolved) -> Diagnosis:
             repairs=tuple(
                 replace(
                     repair,
-                    changes={_fit_key(key, resolved): to for key, to in repair.changes.items()},
+                    changes=fit_changes(repair.changes, resolved.deployment, resolved.table),
                 )
                 for repair in cause.repairs
             ),
@@ -376,27 +379,6 @@ def with_fitting_keys(diagnosis: Diagnosis, resolved: Resolved) -> Diagnosis:
         for cause in diagnosis.causes
     )
     return replace(diagnosis, causes=tuple(causes))
-
-
-def _fit_key(key: str, resolved: Resolved) -> str:
-    if not key.startswith(_SETTINGS):
-        return key
-    catalogue = resolved.table.catalogue
-
-    def identify(flag: str) -> str:
-        return catalogue.identify(catalogue.spell(flag))
-
-    wanted = identify(key.removeprefix(_SETTINGS))
-    for name in resolved.deployment.engine.settings:
-        if identify(name) == wanted:
-            return f"{_SETTINGS}{name}"
-    for name in _ROOM:
-        row = resolved.table.settings.get(name)
-        is_set = getattr(resolved.deployment.serve, name) is not None
-        if row is not None and is_set and not row.is_shared and identify(row.flag) == wanted:
-            return f"serve.{name}"
-    reserved = (row for row in resolved.table.reserved if row.key)
-    return next((row.key for row in reserved if identify(row.flag) == wanted), key)
 
 
 def describe_changes(changes: Mapping[str, Plain]) -> str:

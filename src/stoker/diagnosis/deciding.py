@@ -66,7 +66,9 @@ class Suspect:
         """The lines that a person should see: each wording once, the best first."""
         shown: dict[str, Evidence] = {}
         for clue in self.clues:
-            shown.setdefault(clue.evidence.text, clue.evidence)
+            # A guard quotes the last lines of its engine, so a wording may stand in another one.
+            if not any(text in clue.evidence.text for text in shown):
+                shown[clue.evidence.text] = clue.evidence
         return tuple(shown.values())[:_MOST_EVIDENCE]
 
 

@@ -37,7 +37,7 @@ class Inputs:
     ``checkpoint``, ...): of a deployment, of a case, or nothing. ``findings`` are of rules that
     fired over it. ``release`` is empty where it is not known. ``patched_files`` are the files
     that the deployment's own patches change, by the name of the patch; ``patched_names`` the
-    attributes that their new lines name.
+    attributes that their new lines name. ``history`` are lines of earlier starts, which are over.
     """
 
     name: str = ""
@@ -45,6 +45,7 @@ class Inputs:
     release: str = ""
     lines: tuple[LogLine, ...] = ()
     kernel: tuple[LogLine, ...] = ()
+    history: tuple[LogLine, ...] = ()
     symptoms: tuple[Symptom, ...] = ()
     tree: Mapping[str, Plain] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 
 from stoker.diagnosis.alternatives import list_alternatives
 from stoker.knowledge.causes import RepairRow, Step
@@ -22,6 +23,7 @@ from stoker.model.diagnosis import Repair
 from stoker.model.facts import Plain, Unknown
 
 _SETTINGS = "engine.settings."
+_CAPTURED = "log.captured."
 
 
 def find_repairs(
@@ -30,6 +32,7 @@ def find_repairs(
     """The repairs that apply, the best first; behind them those that nobody can judge yet."""
     sure: list[Repair] = []
     open_: list[Repair] = []
+    untold: list[Repair] = []
     for row in rows:
         if row.engines and engine and engine not in row.engines:
             continue
@@ -40,8 +43,18 @@ def find_repairs(
                 continue
             missing = tuple(dict.fromkeys(name_subject(path) for path in answer.missing))
         for repair in _expand(row, tree, missing, engine=engine):
-            (open_ if repair.missing else sure).append(repair)
-    return (*sure, *open_)
+            into = untold if _names_untold(row, tree) else open_ if repair.missing else sure
+            into.append(repair)
+    # A sentence with gaps that the log did not fill is offered only where there is no other.
+    return (*sure, *open_) or tuple(untold)
+
+
+def _names_untold(row: RepairRow, tree: Mapping[str, Plain]) -> bool:
+    """Whether the row's sentence names a figure that the log did not say."""
+    return any(
+        path.startswith(_CAPTURED) and isinstance(read_leaf(tree, path), Unknown)
+        for path in list_placeholders(row.text)
+    )
 
 
 def _expand(
@@ -59,27 +72,35 @@ def _expand(
 
 
 def _make(row: RepairRow, tree: Mapping[str, Plain], missing: tuple[str, ...]) -> Repair:
-    lost = [
-        name_subject(path)
-        for path in list_placeholders(row.text)
-        if isinstance(read_leaf(tree, path), Unknown)
-    ]
+    lost = [name_subject(path) for path in list_unknown(row.text, tree)]
     changes = dict(_list_changes(row, tree))
     return Repair(
-        text=render_template(row.text, tree),
+        text=_render_text(row.text, tree),
         changes=changes,
         # A command that would name what nobody knows is no command.
         commands=tuple(
             render_template(command, tree)
             for command in row.commands
-            if not any(
-                isinstance(read_leaf(tree, path), Unknown) for path in list_placeholders(command)
-            )
+            if not list_unknown(command, tree)
         ),
         consent=row.consent,
         missing=tuple(dict.fromkeys((*missing, *lost))),
         source=row.source,
     )
+
+
+def list_unknown(text: str, tree: Mapping[str, Plain]) -> tuple[str, ...]:
+    """The paths that a sentence names and nobody knows."""
+    paths = list_placeholders(text)
+    return tuple(path for path in paths if isinstance(read_leaf(tree, path), Unknown))
+
+
+def _render_text(text: str, tree: Mapping[str, Plain]) -> str:
+    """The sentence; what the log did not tell stands as ``<flag>``, for a person to fill in."""
+    for path in list_unknown(text, tree):
+        if path.startswith(_CAPTURED):
+            text = text.replace(f"{{{path}}}", f"<{path.removeprefix(_CAPTURED)}>")
+    return render_template(text, tree)
 
 
 def _list_changes(row: RepairRow, tree: Mapping[str, Plain]) -> Iterator[tuple[str, Plain]]:
@@ -88,28 +109,47 @@ def _list_changes(row: RepairRow, tree: Mapping[str, Plain]) -> Iterator[tuple[s
         if not isinstance(value, Unknown):
             yield key, value
     for key in row.takes_out:
-        yield key, None
+        if _read_key(key, tree) is not None:  # what is known not to be there cannot go
+            yield key, None
     for step in row.steps:
-        stepped = take_step(step, _current(step.key, tree))
+        stepped = take_step(
+            step, _number_at(_key_path(step.key), tree), above=_number_at(step.above, tree)
+        )
         if stepped is not None:
             yield step.key, stepped
 
 
-def _current(key: str, tree: Mapping[str, Plain]) -> float | None:
-    """What a key of the deployment file is now, where it is a number that is known."""
-    path = f"settings.{key.removeprefix(_SETTINGS)}" if key.startswith(_SETTINGS) else key
-    value = read_leaf(tree, path)
+def _number_at(path: str, tree: Mapping[str, Plain]) -> float | None:
+    """What stands at a path, where it is a number that is known."""
+    value = read_leaf(tree, path) if path else None
     if isinstance(value, (Unknown, bool)):
         return None
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def take_step(step: Step, current: float | None) -> float | int | None:
-    """The next value; None where there is none to start from, or no room for a step."""
+def _read_key(key: str, tree: Mapping[str, Plain]) -> Plain | Unknown:
+    """What a key of the deployment file is now."""
+    return read_leaf(tree, _key_path(key))
+
+
+def _key_path(key: str) -> str:
+    return f"settings.{key.removeprefix(_SETTINGS)}" if key.startswith(_SETTINGS) else key
+
+
+def take_step(
+    step: Step, current: float | None, *, above: float | None = None
+) -> float | int | None:
+    """The next value; None where there is none to start from, or no room for a step.
+
+    ``above``: what must be passed by a step at least.
+    """
     begin = current if current is not None else step.start
     if begin is None:
         return None
     value = begin * step.multiply + step.add
+    value = max(value, above + step.add) if above is not None else value
+    if not isfinite(value):
+        return None
     value = max(value, step.least) if step.least is not None else value
     value = min(value, step.most) if step.most is not None else value
     if step.is_whole:

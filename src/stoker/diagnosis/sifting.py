@@ -9,7 +9,7 @@ cost next to nothing.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -31,6 +31,8 @@ _MOST_REPEATS = 50
 _MOST_CONTEXTS = 8
 _SHAPE_BYTES = 160
 _MOST_SHAPES = 20_000
+#: A text that was found so often says nothing new where it is found again.
+_MOST_FINDINGS = 20_000
 _DIGITS = b"0123456789"
 _LINES_BEFORE, _LINES_BEHIND = 12, 40
 
@@ -143,6 +145,7 @@ class _Sieve:
         self._found: dict[tuple[int, int], bytes] = {}
         self._found_bytes = 0
         self._shapes: dict[bytes, int] = {}
+        self._counts: Counter[int] = Counter()
         self.is_whole = True
 
     def take(self, block: _Block) -> None:
@@ -181,9 +184,12 @@ class _Sieve:
         if self._is_full():
             return
         end, counted, number = -1, 0, block.first
-        for _, start, _ in self._needles.find_matches_as_indexes(content):
-            if start < end:  # a line that was looked at for an earlier needle
+        counts = self._counts
+        for needle, start, _ in self._needles.find_matches_as_indexes(content):
+            # Or a line that was looked at for an earlier needle.
+            if counts[needle] >= _MOST_FINDINGS or start < end:
                 continue
+            counts[needle] += 1
             begin = content.rfind(b"\n", 0, start) + 1
             end = content.find(b"\n", start)
             end = len(content) if end < 0 else end

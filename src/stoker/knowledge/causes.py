@@ -27,7 +27,8 @@ LAYERS = ("hardware", "driver", "system", "files", "network", "library", "engine
 class Step:
     """A number to be changed by a step: ``add`` or ``multiply``, from what is set now or else from
     ``start``, kept between ``least`` and ``most``. ``is_whole`` cuts it to a whole number, of
-    which ``multiple_of`` is a part."""
+    which ``multiple_of`` is a part. ``above`` is a path of the tree: where a number stands there,
+    the next value is ``add`` above it at least, however little is set now."""
 
     key: str
     add: float = 0.0
@@ -37,6 +38,7 @@ class Step:
     most: float | None = None
     is_whole: bool = False
     multiple_of: int = 1
+    above: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

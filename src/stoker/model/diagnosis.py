@@ -93,6 +93,7 @@ class ReadInput:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """The whole answer. ``causes`` begin with the first cause; ``consequences`` followed from it.
+    ``earlier`` ended starts before the last one, and are over.
 
     ``unknown`` is a sentence where nothing that was read tells a cause, with ``unexplained`` as
     the first lines that look like an error.
@@ -105,6 +106,7 @@ class Diagnosis:
     release: str
     causes: tuple[Cause, ...] = ()
     consequences: tuple[Cause, ...] = ()
+    earlier: tuple[Cause, ...] = ()
     unknown: str = ""
     unexplained: tuple[Evidence, ...] = ()
     inputs: tuple[ReadInput, ...] = ()

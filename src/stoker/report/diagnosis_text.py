@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stoker.model.diagnosis import Cause, Certainty, Diagnosis, Evidence, ReadInput, Repair
+from stoker.model.diagnosis import (
+    Cause,
+    Certainty,
+    Diagnosis,
+    Evidence,
+    Gravity,
+    ReadInput,
+    Repair,
+)
 from stoker.model.facts import Plain
 from stoker.model.units import format_bytes, write_word
 from stoker.spec.render import render_inline
@@ -31,7 +39,7 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
     lines = [_head(diagnosis), ""]
     number = 1
     for at, cause in enumerate(diagnosis.causes[:MOST_CAUSES]):
-        title = "First cause" if at == 0 else "Found too"
+        title = _title(at, cause, has_unknown=bool(diagnosis.unknown))
         lines += [*_cause(title, cause, number), ""]
         number += len(cause.repairs)
     if len(diagnosis.causes) > MOST_CAUSES:
@@ -41,8 +49,26 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
         lines += [*_unknown(diagnosis), ""]
     if diagnosis.consequences:
         lines += [_consequences(diagnosis.consequences, has_cause=bool(diagnosis.causes)), ""]
+    lines += [line for cause in diagnosis.earlier for line in (*_earlier(cause), "")]
     lines += [_read(each) for each in diagnosis.inputs]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _title(at: int, cause: Cause, *, has_unknown: bool) -> str:
+    if at:
+        return "Found too"
+    if cause.gravity is Gravity.ERROR:
+        return "First cause"
+    return "Found" if has_unknown else "No failure was found, but this"
+
+
+def _earlier(cause: Cause) -> list[str]:
+    """What is over in three lines: it may come again."""
+    return [
+        f"Before the last start: {_SURENESS[cause.certainty]}{cause.title} [{cause.kind}]",
+        *(f"{_MARGIN}  {_evidence(each)}" for each in cause.evidence[:1]),
+        *(f"{_MARGIN}against another time: {each.text}" for each in cause.repairs[:1]),
+    ]
 
 
 def _head(diagnosis: Diagnosis) -> str:
@@ -129,6 +155,9 @@ def _word(key: str, value: Plain) -> str:
 
 
 def _unknown(diagnosis: Diagnosis) -> list[str]:
+    is_read = any(each.lines for each in diagnosis.inputs)
+    if is_read and not diagnosis.unexplained and not diagnosis.consequences:
+        return [f"No failure was found: {diagnosis.unknown}"]
     lines = [f"The cause is not known: {diagnosis.unknown}"]
     return [*lines, *(f"{_MARGIN}  {_evidence(each)}" for each in diagnosis.unexplained)]
 
