@@ -254,6 +254,6 @@ def test_of_a_first_start_that_failed_the_facts_go_along(
     read = parse_bundle(make_bundle(kernels.world(), NAME)[0], "x")
     assert (read.index.engine, read.index.release) == ("sglang", "0.5.23")
     assert read.inputs.tree["settings"]
-    for path, text in texts_of(make_bundle(kernels.world(), NAME)[0]).items():
-        if path.endswith(".json"):
+    for inside, text in texts_of(make_bundle(kernels.world(), NAME)[0]).items():
+        if inside.endswith(".json"):
             json.loads(text)
