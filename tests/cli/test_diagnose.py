@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import PROJECT
 
 STOKER = (sys.executable, "-m", "stoker", "diagnose")
@@ -61,3 +63,53 @@ def test_what_cannot_be(tmp_path: Path) -> None:
         told = run(*words, folder=tmp_path)
         assert told.returncode == 2
         assert "error: " in told.stderr
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff\x00\x1b[2J" * 1000,
+        b"a" * (50 << 20),
+        b"[" * 100_000 + b"]" * 100_000,
+        b'{"error": {"message": "\\ud800 CUDA out of memory"}}',
+        b'data: {"choices": [{"delta": {"content": "Hel"}}]}\n\ndata: {"choices": [{"del',
+        b"<html><body><h1>502 Bad Gateway</h1></body></html>",
+    ],
+    ids=["empty", "binary", "one character", "deep", "half", "broken off", "page"],
+)
+def test_any_reply_gets_an_answer(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "reply"
+    file.write_bytes(content)
+    told = run("--reply", str(file), folder=tmp_path)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert "No failure was found: " in told.stdout or "First cause: " in told.stdout
+    assert "\x1b" not in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"--- a/../../etc/passwd\n+++ b/../../etc/passwd\n@@ -1 +1 @@\n-x\n+y", 0),
+        (b"--- /etc/passwd\n+++ /etc/passwd\n", 0),
+        (b"--- a/\x1b[2J/sglang/srt/overlap.py\n@@ -1,999999999 +1 @@\n", 0),
+        (b"--- a/x.py\n+++ b/x.py\n" + b"@@ -1 +1 @@\n-x\n+y.z\n" * 100_000, 0),
+        (b"diff --git a/x b/x\nGIT binary patch\nliteral 9\n\xff\x00\n", 2),
+        (b"", 2),
+        (b"\n" * (17 << 20), 2),
+    ],
+    ids=["above", "absolute", "escape", "hunks", "binary", "empty", "huge"],
+)
+def test_any_patch_is_read_or_refused(tmp_path: Path, content: bytes, code: int) -> None:
+    log, file = tmp_path / "log", tmp_path / "own patch"
+    file.write_bytes(content)
+    log.write_text(
+        "Traceback (most recent call last):\n"
+        '  File "/env/site-packages/sglang/srt/overlap.py", line 9, in run\n'
+        "KeyError: 1\n"
+    )
+    told = run("--log", str(log), "--engine", "sglang", "--patch", str(file), folder=tmp_path)
+    assert told.returncode == code
+    assert told.stderr.count("error: ") == (code != 0)
+    assert "Traceback" not in told.stderr
+    assert "\x1b" not in told.stdout

@@ -74,6 +74,39 @@ def test_an_error_is_read_like_a_log() -> None:
     assert found.symptoms == ()
 
 
+def test_half_characters_of_an_error_are_left_out() -> None:
+    """JSON can spell them, and nothing that searches a text takes them."""
+    found = read_reply(b'{"error": {"message": "\\ud800 CUDA out of memory \\ud83d\\ude00"}}', "r")
+    (line,) = found.lines
+    assert line.text.encode().decode().endswith("CUDA out of memory \N{GRINNING FACE}")
+
+
+@pytest.mark.parametrize("head", ["", "HTTP/1.1 502 Bad Gateway\r\nServer: nginx\r\n\r\n"])
+def test_a_page_is_no_answer_and_its_words_are_read(head: str) -> None:
+    page = (
+        "<!DOCTYPE html><html><style>p {}</style><script>!!!!!!!!!!!!!!!!!!!</script>"
+        "<h1>502 Bad Gateway</h1><p>a &lt; b</p></html>"
+    )
+    found = read_reply((head + page).encode(), "r")
+    assert [line.text for line in found.lines] == ["502 Bad Gateway", "a < b"]
+    assert found.symptoms == ()
+    assert read_reply(b"<html>" + b"<p>x\n" * 5000, "r").lines[-1].number == 1000
+
+
+def test_more_than_anybody_saves() -> None:
+    """A stream that broke off, data nested too deeply, and files of one thing alone."""
+    assert symptoms(stream("2 + 2", " = 4.")[:-60]) == []
+    deep = "[" * 100_000 + "]" * 100_000
+    assert symptoms(f'{{"choices": [{{"message": {{"content": {deep}}}}}]}}') == []
+    assert symptoms("{}\n" * 300_000) == ["repetition"]
+    assert symptoms("!" * (5 << 20)) == ["one_character"]
+
+
+@pytest.mark.parametrize("depth", range(900, 1000, 7))
+def test_data_as_deep_as_can_just_be_read(depth: int) -> None:
+    read_reply(f'{{"error": {"[" * depth + "]" * depth}}}'.encode(), "r")
+
+
 def test_evidence_names_the_file() -> None:
     (first, _) = read_reply(json.dumps(NAN).encode(), "reply.json").symptoms
     assert first.evidence.origin == "reply.json"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stoker.diagnosis.diagnose import diagnose
 from stoker.diagnosis.inputs import Inputs
@@ -59,6 +61,44 @@ def test_what_a_diff_changes() -> None:
     assert patch.names == ("overlap_plan",)
     assert parse_patch("hello\n").files == ()
     assert parse_patch("--- a.py\t2026-11-30\n+++ b/a.py\t2026-11-30\n").files == ("a.py",)
+
+
+@pytest.mark.parametrize(
+    ("head", "files"),
+    [
+        ('"a/\\303\\244/\\"b\\".py"', ('ä/"b".py',)),
+        ("a/ä/日本.py", ("ä/日本.py",)),
+        ("a/my file.py\t2026-11-30", ("my file.py",)),
+        ("/etc/passwd", ("/etc/passwd",)),
+        ("a/../../etc/passwd", ("../../etc/passwd",)),
+        ('"a/\\377\\', ("\ufffd\\",)),
+        ('"', ()),
+        ("/dev/null", ()),
+    ],
+)
+def test_paths_as_git_writes_them(head: str, files: tuple[str, ...]) -> None:
+    """They are names to compare; nothing is ever opened by them."""
+    assert parse_patch(f"--- {head}\n").files == files
+
+
+@given(st.text(max_size=200) | st.text(alphabet='-+@ ,12"\\a/\n', max_size=200))
+def test_any_text_is_read(text: str) -> None:
+    parse_patch(f"--- {text}")
+    parse_patch(text)
+
+
+def test_a_large_patch_and_a_long_log() -> None:
+    """Each path of a trace is looked up once: pairs of them all would be billions."""
+    heads = (f"--- a/sglang/part_{number}/x.py\n" for number in range(50_000))
+    frame = '  File "/env/sglang/part_49999/x.py", line 9, in run\n'
+    trace = f"Traceback (most recent call last):\n{frame * 50}KeyError: 1\n"
+    inputs = Inputs(
+        lines=read_lines([(trace * 100).encode()], "log"),
+        patched_files={"large.patch": parse_patch("".join(heads)).files},
+    )
+    (cause,) = diagnose(inputs, make_matcher(())).causes
+    assert (cause.kind, cause.certainty) == ("patch-crash", Certainty.CERTAIN)
+    assert "part_49999" in cause.meaning
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,12 @@ def test_what_is_no_prefix_stays(text: str) -> None:
     assert strip_prefixes(text).text == text
 
 
+def test_half_a_character_in_a_record_is_replaced() -> None:
+    record = '{"log": "\\ud800 out of memory \\ud83d\\ude00\\n", "stream": "stderr"}'
+    text = strip_prefixes(record).text
+    assert text.encode().decode().endswith(" out of memory \N{GRINNING FACE}")
+
+
 def test_a_record_of_docker_and_of_the_journal() -> None:
     record = {"log": "[rank1]: boom\n", "stream": "stderr", "time": "2026-11-30T22:22:22Z"}
     line = strip_prefixes(json.dumps(record))

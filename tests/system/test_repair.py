@@ -11,7 +11,9 @@ import pytest
 from tests.probes.model_files import build_gguf
 from tests.system.conftest import NewStoker
 from tests.system.moody_engine import install
-from tests.system.runner import NAME, Stoker, edit, free_port, wait_until, write_small
+from tests.system.processes import kill
+from tests.system.runner import NAME, Stoker, edit, finish, free_port, wait_until, write_small
+from tests.system.test_crash import KILLED, drive
 
 
 @pytest.fixture
@@ -61,6 +63,7 @@ def test_without_a_repair_that_helps_nothing_runs_and_the_file_stays(
 
 def test_options_of_repairs_without_one(stoker: Stoker, moody: str) -> None:
     assert "add --repair" in stoker.refuse(2, "apply", moody, "--attempts", "2")
+    assert "add --repair" in stoker.refuse(2, "up", moody, "--budget", "0")
     assert "name one" in stoker.refuse(2, "up", "--repair")
 
 
@@ -101,3 +104,70 @@ def test_a_crash_that_is_over_is_told_here_and_elsewhere(
     assert [each["kind"] for each in elsewhere["causes"]] == [
         each["kind"] for each in told["causes"]
     ]
+
+
+@pytest.mark.parametrize("moment", ["before the first try", "during the first try"])
+def test_killed_while_it_tries(stoker: Stoker, moody: str, *, moment: str) -> None:
+    """The journal of the try brings all of it to its end: nothing runs, and the file is mine."""
+    before = Path(moody).read_text()
+    verb = stoker.begin("apply", moody, "--repair")
+    assert verb.stderr is not None
+    while "trying: " not in (line := verb.stderr.readline()):
+        assert line, "it ended without a try"
+    if moment == "during the first try":
+        wait_until(lambda: len(stoker.runs()) == 2 and stoker.engines())
+    kill(verb.pid)
+    verb.communicate()
+    assert verb.returncode == KILLED
+    assert Path(moody).read_text() == before
+    assert stoker.say("status")["interrupted"] == (
+        stoker.runs()[-1:] if stoker.is_interrupted() else []
+    )
+    assert stoker.run("stop").exit_code == 2
+    assert not stoker.is_interrupted()
+    assert stoker.stamped() == []
+    assert stoker.say("status")["deployments"] == []
+    assert Path(moody).read_text() == before
+
+
+@pytest.mark.parametrize("moment", ["os.rename", "after write_file"])
+def test_killed_while_it_writes_what_it_found(stoker: Stoker, moody: str, *, moment: str) -> None:
+    """What was verified serves on; the file is the old one or the new one, and whole."""
+    before = Path(moody).read_text()
+    file = Path(moody).name
+    assert drive(stoker, f"{moment} {file}", "repair", moody).returncode == KILLED
+    is_written = moment == "after write_file"
+    assert (Path(moody).read_text() != before) == is_written
+    assert stoker.status()["verified"]
+    assert not stoker.is_interrupted()
+    (engine,) = stoker.engines()
+    assert engine.argv[engine.argv.index("--flash-attn") + 1] == "off"
+    stoker.succeed("apply", moody, "--repair")
+    assert "flash-attn: off" in Path(moody).read_text().replace('"', "")
+    assert stoker.status()["verified"]
+    assert stoker.say("plan", moody)["changes"] == []
+
+
+def test_nobody_else_changes_the_machine_meanwhile(stoker: Stoker, moody: str) -> None:
+    verb = stoker.begin("apply", moody, "--repair")
+    wait_until(stoker.engines)
+    os.kill(verb.pid, signal.SIGSTOP)  # or it may be done before we ask
+    for words in (("apply", moody), ("apply", moody, "--repair"), ("down",)):
+        second = stoker.run(*words)
+        assert second.exit_code == 6, second
+        assert f"`stoker apply` (pid {verb.pid})" in second.error
+    stoker.succeed("status")
+    os.kill(verb.pid, signal.SIGCONT)
+    assert finish(verb).exit_code == 0
+    assert stoker.status()["verified"]
+
+
+@pytest.mark.parametrize(
+    "words", [("--attempts", "0"), ("--attempts", "-1"), ("--budget", "-1"), ("--budget", "soon")]
+)
+def test_bounds_that_are_none(stoker: Stoker, moody: str, *, words: tuple[str, str]) -> None:
+    result = stoker.run("apply", moody, "--repair", *words)
+    assert result.exit_code == 2
+    assert result.stderr.count("Error: ") == 1
+    assert f"'{words[0]}'" in result.stderr
+    assert stoker.runs() == []

@@ -318,7 +318,8 @@ def up(
 
     if repair and file is None:
         raise UsageError("--repair writes what it found into a deployment file", "name one")
-    if file is not None and (repair or attempts or budget or consent):
+    repairing.read_wish(repair, attempts=attempts, budget=budget, consent=consent)
+    if file is not None and repair:
         if port is not None:
             raise UsageError("--port is for the embedded example alone", f"set it in {file}")
         apply(

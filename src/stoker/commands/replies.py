@@ -7,10 +7,12 @@ judges are those of the contract; only the reading is done here. Pure, and total
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from stoker.contract.completion import Answer, has_text, join_answer, read_answer, read_chunks
 from stoker.contract.judgement import quote
@@ -18,6 +20,7 @@ from stoker.contract.left_marks import find_mark_flaw
 from stoker.contract.nonsense import find_nonsense, is_nan_note
 from stoker.contract.reply import find_message, parse_json
 from stoker.diagnosis.inputs import LogLine, Symptom
+from stoker.diagnosis.prefixes import replace_halves
 from stoker.model.contract import Subject
 from stoker.model.diagnosis import Evidence
 from stoker.model.facts import Plain, Unknown, read_path
@@ -37,6 +40,14 @@ _TEXT_PATHS = (
     "response",
 )
 _CUT_REASONS = ("length", "max_tokens")
+#: More replies in one file than anybody saves; a hundred thousand take seconds to read.
+_MOST_BODIES = 10_000
+_MOST_PAGE_LINES = 1000
+#: A page, as proxies send one in the place of a reply: its words are no model's.
+_PAGE = re.compile(r"(?:<!doctype html|<html)[\s>]", re.IGNORECASE)
+_HIDDEN = re.compile(r"<(script|style)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"<[^<>]{0,2000}>")
+_HEADERS = re.compile(r"HTTP/[\d.]{1,3} \d{3}.*?\r?\n\r?\n", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +70,8 @@ def read_reply(content: bytes, origin: str) -> ReadReply:
         answers.append(join_answer(chunks))
     errors = tuple(_list_errors(bodies, origin))
     if not answers and not errors:
+        errors = tuple(_list_page(raw, origin))
+    if not answers and not errors:
         answers.append(Answer(content=raw))
     found: dict[str, Symptom] = {}
     for answer in answers:
@@ -76,7 +89,8 @@ def _list_bodies(raw: str) -> Iterator[Plain | Unknown]:
         yield whole
         return
     lines = [line.strip() for line in raw.splitlines()]
-    objects = [parse_json(line) for line in lines if line.startswith("{") and line.endswith("}")]
+    likely = (line for line in lines if line.startswith("{") and line.endswith("}"))
+    objects = [parse_json(line) for line in islice(likely, _MOST_BODIES)]
     if any(isinstance(each, dict) for each in objects):
         yield from objects
         return
@@ -130,6 +144,25 @@ def _list_errors(bodies: Sequence[Plain | Unknown], origin: str) -> Iterator[Log
             continue
         if not any(key in body for key in ("error", "detail", "message")) or "role" in body:
             continue
-        for text in find_message(json.dumps(body)).splitlines():
+        for text in _find_words(body).splitlines():
             number += 1
-            yield LogLine(number=number, text=text, origin=origin)
+            yield LogLine(number=number, text=replace_halves(text), origin=origin)
+
+
+def _find_words(body: Plain) -> str:
+    try:
+        return find_message(json.dumps(body))
+    except RecursionError:  # It could just be read, and is too deep to be written.
+        return ""
+
+
+def _list_page(raw: str, origin: str) -> Iterator[LogLine]:
+    """The words of a page of HTML, line by line; nothing for any other text."""
+    headers = _HEADERS.match(raw)
+    text = raw[headers.end() if headers else 0 :].lstrip()
+    if not _PAGE.match(text):
+        return
+    words = html.unescape(_TAG.sub("\n", _HIDDEN.sub("\n", text)))
+    told = (line.strip() for line in words.splitlines())
+    for number, line in enumerate(islice(filter(None, told), _MOST_PAGE_LINES), start=1):
+        yield LogLine(number=number, text=line, origin=origin)

@@ -180,6 +180,8 @@ def _find_alarming(lines: Sequence[LogLine], events: Sequence[Event]) -> tuple[E
 
 def _why_unknown(inputs: Inputs, unexplained: Sequence[Evidence], *, has_more: bool) -> str:
     if not inputs.lines and not inputs.kernel and not inputs.symptoms:
+        if any(each.kind == "reply" and each.size_bytes for each in inputs.read):
+            return "nothing in what was read looks like a failure"
         if any(each.lines for each in inputs.read):
             return "what was read holds no words"
         return "nothing was read: name a log, a reply or a deployment"

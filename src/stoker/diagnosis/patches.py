@@ -25,6 +25,7 @@ CRASH = "patch-crash"
 _HUNK = re.compile(r"@@ -\d{1,9}(?:,(?P<old>\d{1,9}))? \+\d{1,9}(?:,(?P<new>\d{1,9}))? @@")
 _ATTRIBUTE = re.compile(r"\.([A-Za-z_]\w*)")
 _MISSING = re.compile(r"object has no attribute ['\"](?P<attribute>\w+)['\"]")
+_ESCAPE = re.compile(rb"\\(?:([0-7]{3})|.)", re.DOTALL)
 _MOST_NAMES = 2000
 #: So many last parts of two paths must agree: a package and a module in it.
 _LEAST_PARTS = 2
@@ -59,10 +60,21 @@ def parse_patch(text: str) -> Patch:
 
 
 def _read_path(text: str) -> str:
-    path = text.partition("\t")[0].strip().strip('"')
+    path = text.partition("\t")[0].strip()
+    if path.startswith('"'):
+        path = _unquote(path)
     if path == "/dev/null":
         return ""
     return path[2:] if path[:2] in ("a/", "b/") else path
+
+
+def _unquote(text: str) -> str:
+    """A path that git has quoted as C does: ``"a/\\303\\244.py"`` (core.quotePath)."""
+    escaped = _ESCAPE.sub(
+        lambda found: bytes([int(found[1], 8) & 255]) if found[1] else found[0][1:],
+        text.strip('"').encode("utf-8", "replace"),
+    )
+    return escaped.decode("utf-8", "replace")
 
 
 def find_patch_clues(
@@ -72,10 +84,11 @@ def find_patch_clues(
     if not inputs.patched_files:
         return ()
     order = {id(line): at for at, line in enumerate(inputs.lines)}
+    changed = _Changed(inputs.patched_files)
     clues: list[Clue] = []
     for chain in chains:
         for raised in chain.raised:
-            touched = _find_touched(raised, inputs.patched_files)
+            touched = _find_touched(raised, changed)
             if touched is not None:
                 earlier = _find_earlier(raised, chains, events, order)
                 clues.extend(_accuse(raised, touched, earlier, inputs))
@@ -93,11 +106,33 @@ class _Touched:
     is_last: bool
 
 
-def _find_touched(raised: Raised, patched: Mapping[str, Sequence[str]]) -> _Touched | None:
+class _Changed:
+    """The files of all patches. A trace names the same few files again and again, and a patch may
+    hold thousands; so what each path met is kept, and only files of one name are compared."""
+
+    def __init__(self, patched: Mapping[str, Sequence[str]]) -> None:
+        self._by_name: dict[str, list[tuple[str, str]]] = {}
+        self._met: dict[str, tuple[str, str] | None] = {}
+        for patch, files in patched.items():
+            for file in files:
+                self._by_name.setdefault(_last_part(file), []).append((patch, file))
+
+    def find(self, path: str) -> tuple[str, str] | None:
+        """The patch, and its file, that a path of a traceback is; None for other files."""
+        if path not in self._met:
+            pairs = self._by_name.get(_last_part(path), ())
+            self._met[path] = next((pair for pair in pairs if is_same_file(pair[1], path)), None)
+        return self._met[path]
+
+
+def _last_part(path: str) -> str:
+    return next((part for part in reversed(path.split("/")) if part not in ("", ".")), "")
+
+
+def _find_touched(raised: Raised, changed: _Changed) -> _Touched | None:
     """The deepest call that stands in a file of a patch."""
-    pairs = [(patch, file) for patch, files in patched.items() for file in files]
     for at, frame in enumerate(reversed(raised.frames)):
-        met = next((pair for pair in pairs if is_same_file(pair[1], frame.path)), None)
+        met = changed.find(frame.path)
         if met is not None:
             return _Touched(*met, frame, at == 0)
     return None

@@ -176,7 +176,7 @@ def _strip_json(line: Bare) -> _Step:
     is_docker = "stream" in record and "log" in record
     return replace(
         line,
-        text=strip_terminal(told.rstrip("\r\n")),
+        text=strip_terminal(replace_halves(told.rstrip("\r\n"))),
         is_kernel=record.get("_TRANSPORT") == "kernel",
         is_cut=is_docker and not told.endswith("\n"),
     )
@@ -190,6 +190,11 @@ def _read_json(text: str) -> dict[str, Plain] | None:
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
+
+
+def replace_halves(text: str) -> str:
+    """A text of JSON without the halves of characters that JSON can spell and UTF-8 cannot."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def _decode(numbers: list[Plain]) -> str | None:
