@@ -155,6 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     today = datetime.now(UTC).date().isoformat()
     for engine, found in readings.items():
         text = make_wordings(engine, found, load_signatures(), today=today)
+        chosen.out.mkdir(parents=True, exist_ok=True)
         (chosen.out / f"{engine}.json").write_text(text, encoding="utf-8")
         every = len(signatures_of(engine, load_signatures()))
         told = len(json.loads(text)["signatures"])
