@@ -71,6 +71,10 @@ def read_reply(content: bytes, origin: str) -> ReadReply:
     errors = tuple(_list_errors(bodies, origin))
     if not answers and not errors:
         errors = tuple(_list_page(raw, origin))
+    if not answers and not errors and raw.startswith(("{", "[")):
+        # Half of a document is no model's answer, whatever stands in it.
+        broken = "Error: this reply is JSON that is cut short or broken"
+        errors = (LogLine(number=1, text=broken, origin=origin),)
     if not answers and not errors:
         answers.append(Answer(content=raw))
     found: dict[str, Symptom] = {}
