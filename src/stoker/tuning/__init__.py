@@ -1,0 +1,1 @@
+"""What to try next and what to believe: pure, from a space and its trials alone."""
