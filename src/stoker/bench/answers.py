@@ -1,0 +1,140 @@
+"""From the bytes of one streamed answer, and when they came, to what the answer was.
+
+:mod:`stoker.bench.load` feeds it once an answer has ended, so that reading costs no timing. It is
+server-sent events with one JSON object each. Pure: the moments are handed in. It must never guess
+tokens: they are what the server's usage says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stoker.model.benchmark import TokenCount
+
+#: What the parts of a streamed message are called that carry tokens; `reasoning` is vLLM's name.
+_TEXTS = ("content", "reasoning_content", "reasoning")
+_DONE = b"[DONE]"
+#: So much of an error's text is kept.
+_ERROR_CHARACTERS = 300
+
+
+@dataclass(slots=True)
+class Reading:
+    """What is known of one answer. Moments are in seconds, as they were fed.
+
+    ``moments``: one for each event that carried content. ``is_whole``: the server said that it was
+    done. ``error``: what an event of the stream said that went wrong.
+    """
+
+    moments: list[float] = field(default_factory=list)
+    tokens: TokenCount = field(default_factory=TokenCount)
+    texts: list[str] = field(default_factory=list)
+    tool_calls: list[Mapping[str, Any]] = field(default_factory=list)
+    finish_reason: str = ""
+    is_whole: bool = False
+    error: str = ""
+
+
+class AnswerReader:
+    """Reads one answer, piece by piece. ``keeps_text``: whether the answer's words are wanted."""
+
+    def __init__(self, *, keeps_text: bool = False) -> None:
+        self.reading = Reading()
+        self._keeps_text = keeps_text
+        self._rest = b""
+        self._data: list[bytes] = []
+
+    def feed(self, moment: float, piece: bytes) -> None:
+        """Take in a piece that came at ``moment``. An event belongs to the piece that ends it."""
+        lines = (self._rest + piece).split(b"\n")
+        self._rest = lines.pop()
+        for ended in lines:
+            line = ended.rstrip(b"\r")
+            if line.startswith(b"data:"):
+                self._data.append(line[5:].strip())
+            elif not line and self._data:
+                data = b"\n".join(self._data)
+                self._data.clear()
+                self._take(moment, data)
+
+    def _take(self, moment: float, data: bytes) -> None:
+        reading = self.reading
+        if data == _DONE:
+            reading.is_whole = True
+            return
+        try:
+            event = json.loads(data)
+        except ValueError:
+            reading.error = reading.error or "an event of the stream is no JSON"
+            return
+        if not isinstance(event, dict):
+            reading.error = reading.error or "an event of the stream is no object"
+            return
+        if event.get("error"):
+            reading.error = reading.error or describe_error(event)
+        usage = event.get("usage")
+        if isinstance(usage, dict):
+            reading.tokens = read_usage(usage)
+        # Not a comprehension: two engines may put several parts of one event's token into choices.
+        carries = False
+        for choice in _objects(event.get("choices")):
+            carries = self._take_choice(choice) or carries
+        if carries:
+            reading.moments.append(moment)
+
+    def _take_choice(self, choice: Mapping[str, Any]) -> bool:
+        """Whether a choice carries content."""
+        if choice.get("finish_reason"):
+            self.reading.finish_reason = str(choice["finish_reason"])
+        delta = choice.get("delta")
+        if not isinstance(delta, dict):
+            text = choice.get("text")
+            return bool(text) and self._keep(str(text))
+        calls = delta.get("tool_calls")
+        if calls and self._keeps_text:
+            self.reading.tool_calls.extend(_objects(calls))
+        carries = bool(calls)
+        for name in _TEXTS:
+            text = delta.get(name)
+            if text:
+                carries = self._keep(str(text) if name == _TEXTS[0] else "") or carries
+        return carries
+
+    def _keep(self, text: str) -> bool:
+        if self._keeps_text and text:
+            self.reading.texts.append(text)
+        return True
+
+
+def read_usage(usage: Mapping[str, Any]) -> TokenCount:
+    """The tokens that a server's usage tells."""
+    details = usage.get("prompt_tokens_details")
+    output_details = usage.get("completion_tokens_details")
+    return TokenCount(
+        prompt=_count(usage, "prompt_tokens"),
+        output=_count(usage, "completion_tokens"),
+        cached=_count(details, "cached_tokens"),
+        reasoning=_count(output_details, "reasoning_tokens"),
+    )
+
+
+def describe_error(body: object) -> str:
+    """What an error's body says, in a line. Engines put it at several places."""
+    while isinstance(body, dict):
+        body = body.get("error") or body.get("message") or body.get("detail") or str(body)
+    text = " ".join(str(body).split())
+    return text[:_ERROR_CHARACTERS] or "the server said nothing"
+
+
+def _count(values: object, name: str) -> int | None:
+    found = values.get(name) if isinstance(values, dict) else None
+    is_count = isinstance(found, int) and not isinstance(found, bool) and found >= 0
+    return found if is_count else None
+
+
+def _objects(values: object) -> Iterator[Mapping[str, Any]]:
+    if isinstance(values, list):
+        yield from (each for each in values if isinstance(each, dict))

@@ -1,0 +1,130 @@
+"""Answers that have ended, read a slice at a time so that reading delays no other answer's moment.
+
+:mod:`stoker.bench.load` puts them in and takes samples out. Pure: all moments are handed in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from stoker.bench.answers import AnswerReader, Reading, describe_error
+from stoker.bench.requests import Answer, Planned
+from stoker.model.benchmark import Sample, TokenCount
+
+_OK = 200
+
+
+@dataclass(slots=True, kw_only=True)
+class Landed:
+    """An answer as it came. Moments are in seconds of one clock; ``pieces`` go once they are read.
+
+    ``error``: why the exchange broke, empty where it did not.
+    """
+
+    number: int
+    planned: Planned
+    due: float
+    sent: float
+    ended: float
+    status: int = 0
+    error: str = ""
+    pieces: list[tuple[float, bytes]]
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it can be no answer, as far as its head tells."""
+        return bool(self.error) or self.status != _OK
+
+
+class Landing:
+    """The answers that wait to be read, and the samples of those that were."""
+
+    def __init__(self) -> None:
+        self.samples: list[Sample] = []
+        self.started = 0.0
+        self._waiting: deque[Landed] = deque()
+        self._reader: AnswerReader | None = None
+        self._at = 0
+
+    def add(self, landed: Landed) -> None:
+        """Put an answer behind those that wait."""
+        self._waiting.append(landed)
+
+    def read_some(self, pieces: int) -> bool:
+        """Read up to so many pieces; whether something is left."""
+        while pieces > 0 and self._waiting:
+            landed = self._waiting[0]
+            if self._reader is None:
+                self._reader, self._at = AnswerReader(), 0
+            end = min(self._at + pieces, len(landed.pieces))
+            for moment, piece in landed.pieces[self._at : end]:
+                self._reader.feed(moment, piece)
+            pieces -= max(end - self._at, 1)
+            self._at = end
+            if end == len(landed.pieces):
+                self._waiting.popleft()
+                self._keep(landed, self._reader.reading)
+                self._reader = None
+        return bool(self._waiting)
+
+    def read_at_once(self, landed: Landed) -> Answer | None:
+        """Read one answer that the next request is made from; None where it was none."""
+        reader = AnswerReader(keeps_text=True)
+        for moment, piece in landed.pieces:
+            reader.feed(moment, piece)
+        sample = self._keep(landed, reader.reading)
+        if sample.error:
+            return None
+        reading = reader.reading
+        return Answer(
+            text="".join(reading.texts),
+            tool_calls=tuple(reading.tool_calls),
+            finish_reason=reading.finish_reason,
+        )
+
+    def _keep(self, landed: Landed, reading: Reading) -> Sample:
+        moments = reading.moments
+        sample = Sample(
+            number=landed.number,
+            session=landed.planned.session,
+            due_seconds=landed.due - self.started,
+            sent_seconds=landed.sent - self.started,
+            ended_seconds=landed.ended - self.started,
+            first_seconds=moments[0] - self.started if moments else None,
+            last_seconds=moments[-1] - self.started if moments else None,
+            gaps_us=tuple(round((after - before) * 1e6) for before, after in pairwise(moments)),
+            tokens=_count_tokens(landed, reading),
+            status=landed.status,
+            error=_find_error(landed, reading),
+        )
+        landed.pieces = []
+        self.samples.append(sample)
+        return sample
+
+
+def _count_tokens(landed: Landed, reading: Reading) -> TokenCount:
+    return replace(reading.tokens, asked=landed.planned.asked_tokens)
+
+
+def _find_error(landed: Landed, reading: Reading) -> str:
+    """Why this is no whole answer, empty where it is one."""
+    if landed.status not in (0, _OK):
+        return f"HTTP status {landed.status}: {_read_refusal(landed)}"
+    if landed.error:
+        return landed.error
+    if reading.error:
+        return reading.error
+    if not reading.is_whole and not reading.finish_reason:
+        return "the answer is no stream, or it ended before its end"
+    return ""
+
+
+def _read_refusal(landed: Landed) -> str:
+    body = b"".join(piece for _, piece in landed.pieces)
+    try:
+        return describe_error(json.loads(body))
+    except ValueError:
+        return describe_error(body.decode("utf-8", "replace"))
