@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stoker.commands.init import Wish, init_deployment, suggest_name
 from stoker.errors import UsageError
 from stoker.knowledge.engines import engine_kinds
-from stoker.model.deployment import NAME_PATTERN
+from stoker.model.deployment_fields import NAME_PATTERN
 from stoker.spec import parse_deployment
 from tests.commands.boxes import Box
 

@@ -18,7 +18,8 @@ from stoker.engines.settings import (
     render_setting,
 )
 from stoker.knowledge.engines import load_catalogue, load_engine_table
-from stoker.model.deployment import Engine, is_secret_name
+from stoker.model.deployment import Engine
+from stoker.model.deployment_fields import is_secret_name
 from stoker.model.launch import Launch, Origin, Setting
 from tests.engines.test_llamacpp import COMMAND, make_launch
 

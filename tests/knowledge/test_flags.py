@@ -16,7 +16,8 @@ from stoker.knowledge.derived.values import fits
 from stoker.knowledge.engines import load_catalogue
 from stoker.knowledge.releases import fit_table, load_table_for
 from stoker.knowledge.rules import evaluate_rules, load_rules
-from stoker.model.deployment import Deployment, is_secret_name
+from stoker.model.deployment import Deployment
+from stoker.model.deployment_fields import is_secret_name
 from stoker.model.engine_table import FlagCatalogue, Option, Place
 from stoker.model.facts import Facts, Unknown
 from stoker.model.finding import Finding, Severity

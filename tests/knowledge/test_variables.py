@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.knowledge.variables import load_variables
-from stoker.model.deployment import is_secret_name
+from stoker.model.deployment_fields import is_secret_name
 
 VARIABLES = load_variables()
 

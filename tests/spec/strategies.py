@@ -13,8 +13,6 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from stoker.model.deployment import (
-    MODEL_PATTERN,
-    NAME_PATTERN,
     Api,
     Contract,
     Deployment,
@@ -23,9 +21,10 @@ from stoker.model.deployment import (
     ModelReference,
     Promise,
     Serve,
+    Tuned,
     ServiceOptions,
-    is_secret_name,
 )
+from stoker.model.deployment_fields import MODEL_PATTERN, NAME_PATTERN, is_secret_name
 from stoker.spec.render import is_inline, render_inline, render_yaml
 
 ENGINE_KINDS = ("llamacpp", "sglang", "vllm")
@@ -120,8 +119,17 @@ references = st.builds(
     ),
 )
 
+tunings = st.builds(
+    Tuned,
+    evidence=st.text("abc123-", min_size=1, max_size=12),
+    says=texts,
+    settings=st.dictionaries(setting_names, scalars, max_size=2),
+    env=st.dictionaries(environment_names, texts, max_size=2),
+)
+
 engines = st.builds(
     Engine,
+    tuned=st.none() | tunings,
     kind=st.sampled_from(ENGINE_KINDS),
     environment=st.sampled_from(("embedded", "path:/opt/engine", "path:/opt/an engine: new")),
     settings=st.dictionaries(

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stoker.errors import Problem, SpecError
-from stoker.model.deployment import Deployment, is_secret_name
+from stoker.model.deployment import Deployment
+from stoker.model.deployment_fields import is_secret_name
 from stoker.spec import edit_deployment, parse_deployment
 from stoker.spec.plain import read_plain
 from stoker.spec.tree import MAX_BYTES, MAX_LINE_CHARACTERS, MAX_NODES

@@ -69,7 +69,7 @@ def test_unknown_keys_are_refused_everywhere() -> None:
 
 def test_names_of_settings_and_variables_are_checked() -> None:
     named = [part for part in every_part(SCHEMA) if "patternProperties" in part]
-    assert len(named) == 3
+    assert len(named) == 5
     for part in named:
         (pattern,) = part["patternProperties"]
         assert part["additionalProperties"] is False

@@ -49,7 +49,8 @@ def test_the_first_line_tells_editors_where_the_schema_is() -> None:
 def test_every_key_stands_in_it() -> None:
     text = template(model={"ref": "hf:org/model", "file": "a.gguf"})
     found = set(re.findall(r"^ *(?:#|# +- |# +)?([a-z_]+):", text, re.MULTILINE))
-    not_shown = {"at_least"}  # an example of a goal has one bound
+    # An example of a goal has one bound; what a search has found is written by Stoker itself.
+    not_shown = {"at_least", "tuned", "evidence", "says"}
     assert {key.rpartition(".")[2] for key in every_key()} - found == not_shown
 
 

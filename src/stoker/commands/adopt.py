@@ -33,7 +33,8 @@ from stoker.knowledge.engines import engine_kinds
 from stoker.model.adoption import AdoptedSecret, Adoption
 from stoker.model.comparison import Comparison, Difference
 from stoker.model.contract import Request
-from stoker.model.deployment import NAME_PATTERN, Deployment
+from stoker.model.deployment import Deployment
+from stoker.model.deployment_fields import NAME_PATTERN
 from stoker.model.process import RunningProcess
 from stoker.model.visible import visible
 from stoker.planning.adoption import Circumstances, Draft

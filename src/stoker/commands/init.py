@@ -12,7 +12,7 @@ from stoker.commands.folders import absolute_path
 from stoker.commands.world import World
 from stoker.errors import UsageError
 from stoker.knowledge.engines import engine_kinds, load_engine_table
-from stoker.model.deployment import MODEL_PATTERN, NAME_PATTERN
+from stoker.model.deployment_fields import MODEL_PATTERN, NAME_PATTERN
 from stoker.model.facts import Facts, Plain, Unknown
 from stoker.model.units import format_bytes
 from stoker.ports import Host

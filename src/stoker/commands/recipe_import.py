@@ -27,7 +27,8 @@ from stoker.knowledge.engines import engine_kinds, load_engine_table
 from stoker.knowledge.notes import load_note_forms
 from stoker.knowledge.stacks import find_build
 from stoker.model.addresses import bare_address
-from stoker.model.deployment import NAME_PATTERN, Deployment
+from stoker.model.deployment import Deployment
+from stoker.model.deployment_fields import NAME_PATTERN
 from stoker.model.facts import Plain, Target, Unknown
 from stoker.model.finding import Source
 from stoker.model.layout import recipes_folder

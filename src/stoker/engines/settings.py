@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from stoker.errors import DataError
-from stoker.model.deployment import Deployment, Engine, Scalar
+from stoker.model.deployment import Deployment, Engine
+from stoker.model.deployment_fields import Scalar
 from stoker.model.engine_table import EngineTable, FlagCatalogue, SettingRow
+from stoker.model.finding import Source
 from stoker.model.launch import Origin, Setting
 from stoker.model.units import write_word
 
@@ -63,24 +65,47 @@ def layer_choices(choices: Mapping[str, Choice], table: EngineTable) -> Layer:
 
 
 def layer_env(engine: Engine, catalogue: FlagCatalogue) -> Layer:
-    """The deployment's own variables."""
+    """The deployment's own variables, those among them that a search found."""
+    tuned = engine.tuned.env if engine.tuned else {}
     return {
-        catalogue.identify(name, "env"): (
-            Setting(name=name, value=value, origin=Origin.USER, reason=_ENV_REASON, kind="env"),
+        catalogue.identify(name, "env"): _marked(
+            (Setting(name=name, value=value, origin=Origin.USER, reason=_ENV_REASON, kind="env"),),
+            engine,
+            is_tuned=tuned.get(name) == value,
         )
         for name, value in engine.env.items()
     }
 
 
 def layer_settings(engine: Engine, catalogue: FlagCatalogue) -> Layer:
-    """The deployment's own flags, spelled as it spells them."""
+    """The deployment's own flags as it spells them, those among them that a search found."""
+    tuned = engine.tuned.settings if engine.tuned else {}
     layer: dict[str, tuple[Setting, ...]] = {}
     for name, value in engine.settings.items():
         items = value if isinstance(value, list) else [value]
         made = make_flags(name, items, catalogue, origin=Origin.USER, reason=_SET_REASON)
         identity = catalogue.identify(catalogue.spell(name))
+        made = _marked(made, engine, is_tuned=name in tuned and tuned[name] == value)
         layer[identity] = layer.get(identity, ()) + made
     return layer
+
+
+def _marked(made: tuple[Setting, ...], engine: Engine, *, is_tuned: bool) -> tuple[Setting, ...]:
+    """The settings as found by a search, while they are what it found."""
+    tuned = engine.tuned
+    if not is_tuned or tuned is None:
+        return made
+    source = Source(kind="observed", where=f"the search {tuned.evidence}")
+    return tuple(
+        replace(
+            each,
+            origin=Origin.TUNED,
+            reason=tuned.says or "the best that was found",
+            source=source,
+            rule=tuned.evidence,
+        )
+        for each in made
+    )
 
 
 def make_flags(

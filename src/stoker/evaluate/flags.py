@@ -23,7 +23,7 @@ from stoker.knowledge.derived.values import fits
 from stoker.knowledge.engines import load_catalogue
 from stoker.knowledge.releases import known_builds, load_table_for
 from stoker.knowledge.stacks import load_reader, load_stacks
-from stoker.model.deployment import Scalar
+from stoker.model.deployment_fields import Scalar
 from stoker.model.engine_table import FlagCatalogue, Option
 from stoker.model.facts import Plain
 from stoker.model.launch import Origin

@@ -24,7 +24,8 @@ from stoker.knowledge.recipes import load_recipe_words
 from stoker.knowledge.releases import known_builds, load_table_for
 from stoker.knowledge.rules import evaluate_rules, load_rules
 from stoker.knowledge.versions import parse_version, parse_version_range, version_is_in
-from stoker.model.deployment import Deployment, Scalar
+from stoker.model.deployment import Deployment
+from stoker.model.deployment_fields import Scalar
 from stoker.model.engine_table import EngineTable, Place
 from stoker.model.facts import Facts, Observation, Plain
 from stoker.model.launch import Launch, Origin, Setting

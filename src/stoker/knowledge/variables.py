@@ -14,7 +14,7 @@ from functools import cache
 from stoker.errors import DataError
 from stoker.knowledge.datafiles import check_source, read_toml
 from stoker.knowledge.structure import structure
-from stoker.model.deployment import is_secret_name
+from stoker.model.deployment_fields import is_secret_name
 from stoker.model.finding import Source
 
 

@@ -9,10 +9,8 @@ look at the world.
 
 from __future__ import annotations
 
-import ipaddress
-import math
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
@@ -24,147 +22,23 @@ from pydantic import (
     Tag,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from stoker.model.contract import CONTRACT_TIMEOUT_SECONDS
-
-NAME_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$"
-_HUB_NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
-MODEL_PATTERN = (
-    rf"^(hf:{_HUB_NAME}/{_HUB_NAME}(@[A-Za-z0-9_][A-Za-z0-9._/-]*)?"
-    r"|path:/.+|package:[A-Za-z0-9._-]+(==[A-Za-z0-9._!+-]+)?)$"
+from stoker.model.deployment_fields import (
+    NAME_PATTERN,
+    EnvironmentName,
+    KeyFile,
+    ModelText,
+    SecretName,
+    SettingName,
+    SettingValue,
+    check_no_parent,
+    check_numeric_address,
+    empty_list,
+    empty_mapping,
+    matching,
+    refusal,
 )
-_SETTING_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
-_ENVIRONMENT_NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
-
-#: Words that make a name look as if its value were a secret, and last words that say it is not:
-#: `ssl-key-file` names a file, `return-tokens-as-token-ids` numbers.
-_SECRET_WORDS = frozenset(
-    {"key", "keys", "token", "secret", "secrets", "password", "passwords", "credentials"}
-)
-_POINTER_WORDS = frozenset({"file", "files", "path", "paths", "folder", "dir", "id", "ids"})
-#: Engines count tokens: in a flag the word is a secret at the end alone, and not behind these.
-_COUNTED_WORD = "token"
-_COUNTING_WORDS = frozenset({"per", "first"})
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether a flag or variable of this name carries a secret, as far as its words tell."""
-    words = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
-    found = _SECRET_WORDS.intersection(words)
-    if found == {_COUNTED_WORD} and name.islower():
-        return words[-1] == _COUNTED_WORD and _COUNTING_WORDS.isdisjoint(words[-2:-1])
-    return bool(found) and words[-1] not in _POINTER_WORDS
-
-
-def refusal(message: str, hint: str = "") -> PydanticCustomError:
-    """A validation error in our own words, which :mod:`stoker.spec` passes on unchanged."""
-    return PydanticCustomError("refusal", "{message}", {"message": message, "hint": hint})
-
-
-def _text(pattern: str, message: str) -> Any:
-    """A constraint on text. Editors show ``patternErrorMessage``, and so does the parser."""
-    return Field(pattern=pattern, json_schema_extra={"patternErrorMessage": message})
-
-
-def _refuse_secret(name: str) -> None:
-    if is_secret_name(name):
-        raise refusal(
-            f"`{name}` looks as if it carried a secret, and plans, journals and reports show "
-            "what stands here",
-            "for the server's own key use serve.api_key_file, the path of a file that holds it; "
-            "other variables that are secrets belong in engine.secret_env, each with the path of "
-            "its file",
-        )
-
-
-def _check_setting_name(name: str) -> str:
-    bare, is_pair, value = name.lstrip("-").partition("=")
-    if not re.fullmatch(_SETTING_PATTERN, bare):
-        raise refusal(f"`{name}` cannot be the name of a flag" if name else "a flag needs a name")
-    if is_pair:
-        raise refusal(f"`{name}` is a name and a value in one", f"write `{bare}: {value}`")
-    if bare != name:
-        raise refusal("the name of a flag is written without its dashes", f"write `{bare}`")
-    _refuse_secret(name)
-    return name
-
-
-def _check_environment_name(name: str) -> str:
-    _refuse_secret(name)
-    return name
-
-
-def _check_no_parent(value: str) -> str:
-    if ".." in re.split(r"[/@]", value):
-        raise refusal("must not climb to a parent folder with `..`")
-    return value
-
-
-def _is_numeric_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _check_numeric_address(value: str) -> str:
-    if not _is_numeric_address(value):
-        has_port = _is_numeric_address(value.rpartition(":")[0].strip("[]"))
-        hint = "127.0.0.1 for this machine alone, 0.0.0.0 or :: for every network it is in"
-        raise refusal(
-            "must be a numeric address", "the port stands in serve.port" if has_port else hint
-        )
-    return value
-
-
-def _empty_mapping(value: object) -> object:
-    """A key without a value: all below it is commented out, which is the same as left out."""
-    return {} if value is None else value
-
-
-def _empty_list(value: object) -> object:
-    return [] if value is None else value
-
-
-def _check_setting_value(value: object) -> object:
-    """Speak for the whole union of types, which would name each member in an error of its own."""
-    items = value if isinstance(value, list) else [value]
-    if any(isinstance(item, (list, dict)) for item in items):
-        raise refusal(
-            "must be text, a number, true, false or a list of these",
-            "a flag that takes JSON gets it as text, in quotes",
-        )
-    if any(isinstance(item, float) and not math.isfinite(item) for item in items):
-        raise refusal("must be a finite number")
-    if isinstance(value, list) and None in value:
-        raise refusal("an item of the list has no value")
-    return value
-
-
-Scalar = bool | int | float | str
-SettingName = Annotated[
-    str, AfterValidator(_check_setting_name), Field(json_schema_extra={"pattern": _SETTING_PATTERN})
-]
-SettingValue = Annotated[Scalar | list[Scalar] | None, BeforeValidator(_check_setting_value)]
-EnvironmentName = Annotated[
-    str,
-    _text(_ENVIRONMENT_NAME_PATTERN, "must be letters, digits and underscores, no digit first"),
-    AfterValidator(_check_environment_name),
-]
-SecretName = Annotated[
-    str,
-    _text(_ENVIRONMENT_NAME_PATTERN, "must be letters, digits and underscores, no digit first"),
-]
-ModelText = Annotated[
-    str,
-    _text(MODEL_PATTERN, "must be hf:ORG/NAME, path:/absolute/path or package:NAME"),
-    AfterValidator(_check_no_parent),
-]
-KeyFile = Annotated[
-    str, _text(r"^/.+$", "must be the absolute path of a file that holds the key, not the key")
-]
 
 
 class Part(BaseModel):
@@ -182,8 +56,10 @@ class ModelReference(Part):
     file: (
         Annotated[
             str,
-            _text(r"^[^/\x00][^\x00]*$", "must be a path inside the model, which has no / first"),
-            AfterValidator(_check_no_parent),
+            matching(
+                r"^[^/\x00][^\x00]*$", "must be a path inside the model, which has no / first"
+            ),
+            AfterValidator(check_no_parent),
         ]
         | None
     ) = Field(
@@ -202,13 +78,35 @@ Reference = Annotated[
 ]
 
 
+class Tuned(Part):
+    """Which of the settings a search has found, and where that is written down.
+
+    A setting whose value has been changed since is the owner's again.
+    """
+
+    evidence: str = Field(
+        min_length=1, max_length=80, description="The search that found it (`stoker tune --show`)"
+    )
+    says: str = Field(
+        default="", max_length=300, description="What was measured, in a sentence for a person"
+    )
+    settings: dict[SettingName, SettingValue] = Field(
+        default_factory=dict, description="Flags as they were found"
+    )
+    env: dict[EnvironmentName, str] = Field(
+        default_factory=dict, description="Variables as they were found"
+    )
+
+
 class Engine(Part):
     """Which engine serves the model, and what is set explicitly."""
 
     kind: str = Field(min_length=1, description="The engine that computes the answers")
     environment: Annotated[
         str,
-        _text(r"^(embedded|system|path:/.+)$", "must be embedded, system or path:/absolute/path"),
+        matching(
+            r"^(embedded|system|path:/.+)$", "must be embedded, system or path:/absolute/path"
+        ),
     ] = Field(
         default="embedded",
         description="embedded: the pinned build that Stoker installs apart; "
@@ -218,7 +116,7 @@ class Engine(Part):
     settings: Annotated[
         dict[SettingName, SettingValue],
         BeforeValidator(
-            _empty_mapping, json_schema_input_type=dict[SettingName, SettingValue] | None
+            empty_mapping, json_schema_input_type=dict[SettingName, SettingValue] | None
         ),
     ] = Field(
         default_factory=dict,
@@ -227,18 +125,23 @@ class Engine(Part):
     )
     env: Annotated[
         dict[EnvironmentName, str],
-        BeforeValidator(_empty_mapping, json_schema_input_type=dict[EnvironmentName, str] | None),
+        BeforeValidator(empty_mapping, json_schema_input_type=dict[EnvironmentName, str] | None),
     ] = Field(
         default_factory=dict, description="Environment variables of the engine; no secrets here"
     )
     secret_env: Annotated[
         dict[SecretName, KeyFile],
-        BeforeValidator(_empty_mapping, json_schema_input_type=dict[SecretName, KeyFile] | None),
+        BeforeValidator(empty_mapping, json_schema_input_type=dict[SecretName, KeyFile] | None),
     ] = Field(
         default_factory=dict,
         description="Environment variables whose values are secrets: for each the file that holds "
         "it, one line, readable by its owner only",
         examples=[{"HF_TOKEN": "/etc/stoker/hf-token"}],
+    )
+    tuned: Tuned | None = Field(
+        default=None,
+        description="Written by `stoker tune`: which settings it found",
+        json_schema_extra={"readOnly": True},
     )
 
     @model_validator(mode="after")
@@ -252,12 +155,12 @@ class Engine(Part):
 class Serve(Part):
     """Where and under which name the model is published."""
 
-    host: Annotated[str, AfterValidator(_check_numeric_address)] = Field(
+    host: Annotated[str, AfterValidator(check_numeric_address)] = Field(
         default="127.0.0.1", description="Numeric address to listen on"
     )
     port: int = Field(default=30000, ge=1, le=65535, description="Port to listen on")
     published_name: (
-        Annotated[str, _text(r"^[^\s,\x00]+$", "must not contain blanks or commas")] | None
+        Annotated[str, matching(r"^[^\s,\x00]+$", "must not contain blanks or commas")] | None
     ) = Field(
         default=None,
         min_length=1,
@@ -310,7 +213,7 @@ class Contract(Part):
         examples=[["NAME"]],
     )
     promises: Annotated[
-        list[Promise], BeforeValidator(_empty_list, json_schema_input_type=list[Promise] | None)
+        list[Promise], BeforeValidator(empty_list, json_schema_input_type=list[Promise] | None)
     ] = Field(
         default_factory=list,
         description="What must work beside plain answers; what the engine's settings already "
@@ -318,7 +221,7 @@ class Contract(Part):
         examples=[["tools", "structured_output"]],
     )
     apis: Annotated[
-        list[Api], BeforeValidator(_empty_list, json_schema_input_type=list[Api] | None)
+        list[Api], BeforeValidator(empty_list, json_schema_input_type=list[Api] | None)
     ] = Field(
         default_factory=list,
         description="Interfaces beside chat that clients use, as paths below /v1",
@@ -354,7 +257,7 @@ class ServiceOptions(Part):
 
     user: (
         Annotated[
-            str, _text(r"^[a-z_][a-z0-9_-]{0,31}$", "must be the name of a user of this machine")
+            str, matching(r"^[a-z_][a-z0-9_-]{0,31}$", "must be the name of a user of this machine")
         ]
         | None
     ) = Field(
@@ -437,7 +340,7 @@ class Deployment(Part):
 
     name: Annotated[
         str,
-        _text(NAME_PATTERN, "must be lower case letters, digits and dashes inside, at most 40"),
+        matching(NAME_PATTERN, "must be lower case letters, digits and dashes inside, at most 40"),
     ] = Field(description="Lower case letters, digits, dashes; at most 40")
     model: Reference = Field(
         description="The weights: hf:ORG/NAME@REVISION, path:/absolute/path or "
@@ -454,7 +357,7 @@ class Deployment(Part):
     )
     recipe: Annotated[
         str,
-        _text(
+        matching(
             r"^(none|(auto|[a-z0-9]+:[^\s+]+)(\+[A-Za-z0-9_.-]+)*)$",
             "must be auto, none or a recipe's id (`stoker recipes show MODEL`)",
         ),
@@ -465,19 +368,19 @@ class Deployment(Part):
         "the recipe that fits in all, none: no recipe, or the id of one. +FEATURE behind it adds "
         "an optional part",
     )
-    serve: Annotated[
-        Serve, BeforeValidator(_empty_mapping, json_schema_input_type=Serve | None)
-    ] = Field(
-        default_factory=Serve, description="Where and under which name the model is published"
+    serve: Annotated[Serve, BeforeValidator(empty_mapping, json_schema_input_type=Serve | None)] = (
+        Field(
+            default_factory=Serve, description="Where and under which name the model is published"
+        )
     )
     contract: Annotated[
-        Contract, BeforeValidator(_empty_mapping, json_schema_input_type=Contract | None)
+        Contract, BeforeValidator(empty_mapping, json_schema_input_type=Contract | None)
     ] = Field(
         default_factory=Contract,
         description="Which promises must hold before the server counts as ready",
     )
     goals: Annotated[
-        list[Goal], BeforeValidator(_empty_list, json_schema_input_type=list[Goal] | None)
+        list[Goal], BeforeValidator(empty_list, json_schema_input_type=list[Goal] | None)
     ] = Field(
         default_factory=list,
         description="Numeric targets on measurements",
@@ -485,10 +388,10 @@ class Deployment(Part):
     )
     service: Annotated[
         ServiceOptions,
-        BeforeValidator(_empty_mapping, json_schema_input_type=ServiceOptions | None),
+        BeforeValidator(empty_mapping, json_schema_input_type=ServiceOptions | None),
     ] = Field(default_factory=ServiceOptions, description="How the server runs as a service")
     accept: Annotated[
-        list[str], BeforeValidator(_empty_list, json_schema_input_type=list[str] | None)
+        list[str], BeforeValidator(empty_list, json_schema_input_type=list[str] | None)
     ] = Field(
         default_factory=list, description="Rules that may not block: you know and take the risk"
     )

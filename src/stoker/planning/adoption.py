@@ -16,7 +16,7 @@ from decimal import Decimal
 
 from stoker.knowledge.variables import Variables
 from stoker.model.comparison import Flag
-from stoker.model.deployment import is_secret_name
+from stoker.model.deployment_fields import is_secret_name
 from stoker.model.engine_table import EngineTable, Option, ReservedFlag
 from stoker.model.facts import Plain
 from stoker.model.visible import visible

@@ -14,7 +14,8 @@ from functools import cache
 from pydantic_core import ErrorDetails
 
 from stoker.errors import Problem
-from stoker.model.deployment import MODEL_PATTERN, Deployment, Engine, ModelReference
+from stoker.model.deployment import Deployment, Engine, ModelReference
+from stoker.model.deployment_fields import MODEL_PATTERN
 from stoker.model.facts import Plain
 from stoker.spec.phrases import describe, join_names, may_be_secret, nearest, shorten
 from stoker.spec.plain import Path, Place, Reading, dotted, resolve

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-from stoker.model.deployment import is_secret_name
+from stoker.model.deployment_fields import is_secret_name
 from stoker.model.facts import Plain
 
 _MAX_SHOWN = 40

@@ -65,6 +65,8 @@ def _entry(
 
     ``more`` is what its comment says beside the model's description, by path.
     """
+    if path not in values and _is_written_by_us(about):
+        return
     margin = "  " * path.count(".")
     sentence = ": ".join(filter(None, (about.description, more.get(path))))
     yield from _comment(sentence, margin)
@@ -80,6 +82,12 @@ def _entry(
         first, *others = _indent({name: _example(path, about)}, f"{margin}#")
         yield f"{first}  # {'for example' if about.examples else 'the default'}"
         yield from others
+
+
+def _is_written_by_us(about: FieldInfo) -> bool:
+    """Whether Stoker itself writes a key, so that nobody need know it beforehand."""
+    extra = about.json_schema_extra
+    return isinstance(extra, dict) and extra.get("readOnly") is True
 
 
 def _group(path: str) -> type[Part] | None:

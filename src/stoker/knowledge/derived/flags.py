@@ -12,7 +12,7 @@ from stoker.knowledge.derived.case import Case
 from stoker.knowledge.derived.overrides import find_overrides
 from stoker.knowledge.derived.values import find_unfit
 from stoker.knowledge.renames import Verdict, judge_flags
-from stoker.model.deployment import Scalar
+from stoker.model.deployment_fields import Scalar
 from stoker.model.engine_table import Option, ReservedFlag
 from stoker.model.facts import Plain, Unknown
 from stoker.model.launch import Origin

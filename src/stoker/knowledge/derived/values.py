@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from stoker.knowledge.derived.case import Case
-from stoker.model.deployment import Scalar
+from stoker.model.deployment_fields import Scalar
 from stoker.model.engine_table import Option
 from stoker.model.facts import Unknown
 
