@@ -11,20 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from stoker.apply.journal import list_runs
-from stoker.commands.apply import Applied, apply_inside
+from stoker.commands.apply import Applied
 from stoker.commands.converge import exclusive
 from stoker.commands.deployment_file import write_back
-from stoker.commands.failed_run import read_failed_run, read_failed_verification
-from stoker.commands.fitting_keys import fit_changes
-from stoker.commands.judge import knowledge_tree
 from stoker.commands.kept_repairs import describe_wish, keep_worked
-from stoker.commands.kernel_log import read_kernel
 from stoker.commands.plan import looks_like_plan, read_file
-from stoker.commands.resolve import Resolved, resolve
+from stoker.commands.resolve import Resolved
+from stoker.commands.start_attempt import FailedStart, attempt_start, first_line
 from stoker.commands.supervising import using_wanted
 from stoker.commands.world import World
-from stoker.diagnosis.diagnose import diagnose
 from stoker.diagnosis.repair import (
     Candidate,
     Limits,
@@ -38,19 +33,15 @@ from stoker.diagnosis.repair import (
 from stoker.errors import (
     ApplyFailed,
     Blocked,
-    ContractFailed,
     HostError,
     SpecError,
-    StateError,
-    StokerError,
     UsageError,
 )
 from stoker.knowledge.derived.subject import Subject
 from stoker.knowledge.engines import engine_kinds
-from stoker.model.contract import CheckResult, Verdict
-from stoker.model.diagnosis import Cause, Certainty, Diagnosis, Evidence, Gravity, Repair
+from stoker.model.contract import Verdict
 from stoker.model.event import Event, EventKind
-from stoker.model.facts import Plain, Unknown
+from stoker.model.facts import Plain
 from stoker.model.kept_repair import KeptRepair
 from stoker.spec import apply_changes, edit_deployment, parse_deployment
 from stoker.spec.plain import read_plain
@@ -104,21 +95,6 @@ class Repaired:
     kept: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Failed:
-    """A start that failed: the error, the run that was rolled back, and what it was a start of."""
-
-    error: ApplyFailed
-    run: str
-    resolved: Resolved
-    diagnosis: Diagnosis
-
-    @property
-    def has_served(self) -> bool:
-        """Whether it loaded, and broke a promise then."""
-        return isinstance(self.error.__cause__, ContractFailed)
-
-
 def apply_repairing(
     world: World, path: str, wish: RepairWish, *, end_holders: Sequence[int] = ()
 ) -> Repaired:
@@ -151,23 +127,11 @@ class _Work:
         self._began = world.clock.monotonic_seconds()
         self._attempts: list[Attempt] = []
 
-    def start(self, text: str, *, end_holders: Sequence[int] = ()) -> Applied | _Failed:
+    def start(self, text: str, *, end_holders: Sequence[int] = ()) -> Applied | FailedStart:
         """One apply; what is known of it where the start fails or breaks the contract."""
-        world, before = self._world, list_runs(self._world.host, self._world.folders)
-        began = world.clock.now_seconds()
-        try:
-            return apply_inside(world, text, self._path, end_holders=end_holders)
-        except ApplyFailed as error:
-            after = list_runs(world.host, world.folders)
-            if after == before:
-                raise
-            try:
-                return self._look(text, after[-1], error, began_seconds=began)
-            except (HostError, StateError) as trouble:
-                self._say(f"what failed cannot be looked at: {trouble.summary}")
-                raise error from error.__cause__
+        return attempt_start(self._world, text, self._path, say=self._say, end_holders=end_holders)
 
-    def search(self, first: _Failed) -> Repaired:
+    def search(self, first: FailedStart) -> Repaired:
         """Try repairs until one is verified. Raises ApplyFailed where none is."""
         limits = Limits(
             attempts=self._wish.attempts,
@@ -192,13 +156,13 @@ class _Work:
                 return self._end(first, step, found)
             search = self._record(search, found)
 
-    def _record(self, search: Search, found: _Failed | None) -> Search:
+    def _record(self, search: Search, found: FailedStart | None) -> Search:
         if found is None:
             return record_failure(search, None, has_served=False)
         self._tell_cause(found)
         return record_failure(search, found.diagnosis, has_served=found.has_served)
 
-    def _try(self, candidate: Candidate) -> Applied | _Failed | None:
+    def _try(self, candidate: Candidate) -> Applied | FailedStart | None:
         """One candidate; None where it could not even be planned."""
         began = self._world.clock.monotonic_seconds()
         changes = candidate.changes
@@ -220,40 +184,16 @@ class _Work:
         try:
             found = self.start(edit_deployment(self._text, changes, origin=self._path))
         except (Blocked, UsageError, SpecError) as error:
-            told("refused", _first_line(error))
-            self._say(f"that cannot be: {_first_line(error)}")
+            told("refused", first_line(error))
+            self._say(f"that cannot be: {first_line(error)}")
             return None
         if isinstance(found, Applied):
             told("verified", run=found.converged.run)
         else:
-            told("failed", _first_line(found.error), found.run)
+            told("failed", first_line(found.error), found.run)
         return found
 
-    def _look(self, text: str, run: str, error: ApplyFailed, *, began_seconds: float) -> _Failed:
-        """What a run that was rolled back tells of its failure."""
-        world = self._world
-        resolved = resolve(world, text, self._path)
-        inputs = read_failed_run(
-            world,
-            run,
-            engine=resolved.table.kind,
-            name=resolved.deployment.name,
-            tree=knowledge_tree(world, resolved),
-            said=error.summary,
-        )
-        kernel = read_kernel(world, since_seconds=began_seconds)
-        if not isinstance(kernel, Unknown):
-            inputs = replace(
-                inputs,
-                kernel=(*inputs.kernel, *kernel.kernel),
-                read=(*inputs.read, kernel.read),
-            )
-        verification = read_failed_verification(world, run)
-        results = verification.results if verification else ()
-        diagnosis = with_fitting_keys(with_promises(diagnose(inputs), results), resolved)
-        return _Failed(error=error, run=run, resolved=resolved, diagnosis=diagnosis)
-
-    def _end(self, first: _Failed, candidate: Candidate, applied: Applied) -> Repaired:
+    def _end(self, first: FailedStart, candidate: Candidate, applied: Applied) -> Repaired:
         """Keep what worked, and write the file: in this order, so that a kill between the two
         loses nothing that was learned."""
         changes = candidate.changes
@@ -273,7 +213,7 @@ class _Work:
             kept=kept,
         )
 
-    def _keep(self, first: _Failed, candidate: Candidate, applied: Applied) -> str:
+    def _keep(self, first: FailedStart, candidate: Candidate, applied: Applied) -> str:
         world, cause = self._world, candidate.cause
         subject = subject_of(first.resolved)
         results = applied.verification.results if applied.verification else ()
@@ -295,7 +235,7 @@ class _Work:
             self._say(f"what worked was not kept as evidence: {error.summary}")
             return ""
 
-    def _give_up(self, first: _Failed, stop: Stop) -> ApplyFailed:
+    def _give_up(self, first: FailedStart, stop: Stop) -> ApplyFailed:
         """The first failure, with what was tried and why no more is."""
         lines = [first.error.summary, f"No repair was verified: {stop.text}."]
         lines += [f"    tried: {each.text} ({each.outcome})" for each in self._attempts]
@@ -311,7 +251,7 @@ class _Work:
         error.__cause__ = first.error.__cause__
         return error
 
-    def _tell_cause(self, failed: _Failed) -> None:
+    def _tell_cause(self, failed: FailedStart) -> None:
         causes = failed.diagnosis.causes
         if causes:
             self._say(f"the cause: {causes[0].title}")
@@ -334,53 +274,6 @@ def subject_of(resolved: Resolved) -> Subject:
     )
 
 
-def with_promises(diagnosis: Diagnosis, results: Sequence[CheckResult]) -> Diagnosis:
-    """The diagnosis, and behind its causes the broken promises whose remedies are changes."""
-    causes = tuple(filter(None, map(_cause_of, results)))
-    return replace(diagnosis, causes=(*diagnosis.causes, *causes)) if causes else diagnosis
-
-
-def _cause_of(result: CheckResult) -> Cause | None:
-    repairs = tuple(
-        Repair(text=remedy.text, changes={remedy.key: remedy.value} if remedy.key else {})
-        for remedy in result.remedies
-    )
-    if result.verdict not in _BROKEN or not repairs:
-        return None
-    text = f"expected {result.expected}; found {result.found}"
-    return Cause(
-        kind=f"promise-{result.check}",
-        title=f"the promise {result.check} is broken",
-        meaning=text,
-        gravity=Gravity.ERROR,
-        certainty=Certainty.LIKELY,
-        evidence=(Evidence(origin="the contract", line_number=0, text=text),),
-        repairs=repairs,
-    )
-
-
-def with_fitting_keys(diagnosis: Diagnosis, resolved: Resolved) -> Diagnosis:
-    """The diagnosis with the keys of its repairs as this file spells them.
-
-    A flag that the file sets keeps its spelling, and one that the deployment has a key of its own
-    for is that key.
-    """
-    causes = (
-        replace(
-            cause,
-            repairs=tuple(
-                replace(
-                    repair,
-                    changes=fit_changes(repair.changes, resolved.deployment, resolved.table),
-                )
-                for repair in cause.repairs
-            ),
-        )
-        for cause in diagnosis.causes
-    )
-    return replace(diagnosis, causes=tuple(causes))
-
-
 def describe_changes(changes: Mapping[str, Plain]) -> str:
     """The changes in a line: a flag by its name alone."""
     words = (
@@ -388,9 +281,3 @@ def describe_changes(changes: Mapping[str, Plain]) -> str:
         for key, value in changes.items()
     )
     return ", ".join(words)
-
-
-def _first_line(error: StokerError) -> str:
-    reasons: tuple[str, ...] = error.reasons if isinstance(error, Blocked) else ()
-    text = "; ".join((error.summary, *reasons))
-    return text.splitlines()[0] if text else type(error).__name__
