@@ -26,13 +26,14 @@ class Reading:
     """What is known of one answer. Moments are in seconds, as they were fed.
 
     ``moments``: one for each event that carried content. ``is_whole``: the server said that it was
-    done. ``error``: what an event of the stream said that went wrong.
+    done. ``tool_calls``: id, name and arguments of each, by its place. ``error``: what an event of
+    the stream said that went wrong.
     """
 
     moments: list[float] = field(default_factory=list)
     tokens: TokenCount = field(default_factory=TokenCount)
     texts: list[str] = field(default_factory=list)
-    tool_calls: list[Mapping[str, Any]] = field(default_factory=list)
+    tool_calls: dict[int, dict[str, str]] = field(default_factory=dict)
     finish_reason: str = ""
     is_whole: bool = False
     error: str = ""
@@ -95,13 +96,26 @@ class AnswerReader:
             return bool(text) and self._keep(str(text))
         calls = delta.get("tool_calls")
         if calls and self._keeps_text:
-            self.reading.tool_calls.extend(_objects(calls))
+            self._keep_calls(calls)
         carries = bool(calls)
         for name in _TEXTS:
             text = delta.get(name)
             if text:
                 carries = self._keep(str(text) if name == _TEXTS[0] else "") or carries
         return carries
+
+    def _keep_calls(self, pieces: object) -> None:
+        """Calls come in pieces: the id and the name once, the arguments bit by bit."""
+        for piece in _objects(pieces):
+            place = piece.get("index")
+            place = place if isinstance(place, int) else len(self.reading.tool_calls)
+            call = self.reading.tool_calls.setdefault(place, {})
+            function = piece.get("function")
+            function = function if isinstance(function, dict) else {}
+            for name, value in (("id", piece.get("id")), ("name", function.get("name"))):
+                if value:
+                    call[name] = str(value)
+            call["arguments"] = call.get("arguments", "") + str(function.get("arguments") or "")
 
     def _keep(self, text: str) -> bool:
         if self._keeps_text and text:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from stoker.bench.answers import AnswerReader, Reading, describe_error
 from stoker.bench.requests import Answer, Planned
 from stoker.model.benchmark import Sample, TokenCount
+from stoker.model.facts import Plain
 
 _OK = 200
 
@@ -81,7 +82,7 @@ class Landing:
         reading = reader.reading
         return Answer(
             text="".join(reading.texts),
-            tool_calls=tuple(reading.tool_calls),
+            tool_calls=tuple(_whole_call(call) for _, call in sorted(reading.tool_calls.items())),
             finish_reason=reading.finish_reason,
         )
 
@@ -103,6 +104,14 @@ class Landing:
         landed.pieces = []
         self.samples.append(sample)
         return sample
+
+
+def _whole_call(call: dict[str, str]) -> dict[str, Plain]:
+    function: dict[str, Plain] = {
+        "name": call.get("name", ""),
+        "arguments": call.get("arguments", ""),
+    }
+    return {"id": call.get("id", ""), "type": "function", "function": function}
 
 
 def _count_tokens(landed: Landed, reading: Reading) -> TokenCount:

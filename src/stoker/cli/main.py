@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from stoker import __version__
+from stoker.cli import bench as bench_verbs
 from stoker.cli import bundle as bundle_verb
 from stoker.cli import capacity as capacity_verb
 from stoker.cli import dev as dev_verbs
@@ -481,6 +482,7 @@ def _print_done(done: Converged, text: str, *, as_json: bool) -> None:
 
 
 capacity_verb.register(app)
+bench_verbs.register(app)
 bundle_verb.register(app)
 diagnose_verb.register(app)
 verify_verb.register(app)

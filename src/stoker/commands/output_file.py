@@ -63,7 +63,8 @@ def _check_place(host: ReadableHost, absolute: str, path: str) -> None:
         raise UsageError(f"{path} is a link that leads nowhere", "name a new file")
 
 
-def write_output(host: Host, path: str, content: str, kind: OutputKind) -> None:
+def write_output(host: Host, path: str, content: str | bytes, kind: OutputKind) -> None:
     """Write it. Raises HostError, and UsageError as :func:`check_output` does."""
     check_output(host, path, kind)
-    host.write_file(absolute_path(path), content.encode(), kind.mode)
+    raw = content.encode() if isinstance(content, str) else content
+    host.write_file(absolute_path(path), raw, kind.mode)

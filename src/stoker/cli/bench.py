@@ -1,0 +1,277 @@
+"""The verbs of measuring: `stoker bench NAME|URL`, and `compare`, `list`, `show` of what was kept.
+
+Registered by :mod:`stoker.cli.main`. As there, commands are imported inside each verb. What is no
+name of a verb here is the server to be measured, so that `stoker bench NAME` works.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+from typer.core import TyperGroup
+
+from stoker.cli.exit import ExitCode
+
+if TYPE_CHECKING:
+    from stoker.commands.bench import Benched
+    from stoker.model.benchmark import Benchmark
+
+_Text = Optional[str]  # noqa: UP045  Typer reads the annotation at run time on Python 3.11
+_Number = Optional[float]  # noqa: UP045
+_Count = Optional[int]  # noqa: UP045
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+_RUN = "run"
+
+
+class _Group(TyperGroup):
+    """A group in which the first word may be a server instead of a verb."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        # The context's class is the library's own and has no public name.
+        if not args or (args[0] not in self.commands and args[0] not in ("--help", "-h")):
+            args = [_RUN, *args]
+        return super().parse_args(ctx, args)
+
+
+benches = typer.Typer(
+    name="bench",
+    help="Measure a server under load: `stoker bench NAME|URL` (`stoker bench run --help` has all "
+    "options), and compare what was measured.",
+    cls=_Group,
+    rich_markup_mode=None,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group of verbs to the command."""
+    app.add_typer(benches)
+
+
+@benches.command(name=_RUN)
+def run(
+    *,
+    target: Annotated[
+        _Text, typer.Argument(metavar="[NAME|URL]", help="A deployment, or http(s)://HOST:PORT.")
+    ] = None,
+    workload: Annotated[
+        str,
+        typer.Option(
+            help="chat, code, long-prompt, shared-prefix, tool-loop or random; or a file: a "
+            "workload of your own (.toml), or requests (.jsonl)."
+        ),
+    ] = "chat",
+    concurrency: Annotated[
+        _Text,
+        typer.Option(metavar="N[,N...]", help="So many requests at once; 8 if left out."),
+    ] = None,
+    rate: Annotated[
+        _Text,
+        typer.Option(
+            metavar="R[,R...]", help="So many requests a second, whether answered or not."
+        ),
+    ] = None,
+    constant: Annotated[
+        bool, typer.Option("--constant", help="With --rate: at equal distances, not at random.")
+    ] = False,
+    replay: Annotated[
+        _Number,
+        typer.Option(metavar="SPEED", help="Send a recorded trace again, so many times as fast."),
+    ] = None,
+    seconds: Annotated[
+        _Text, typer.Option("--for", metavar="TIME", help="How long each load: 30s, 5m.")
+    ] = None,
+    requests: Annotated[
+        _Count, typer.Option(min=1, help="How many requests each load measures at most.")
+    ] = None,
+    warmup: Annotated[
+        _Count,
+        typer.Option(min=0, help="Requests before, not measured; as many as are sent at once."),
+    ] = None,
+    prompt_tokens: Annotated[
+        _Count, typer.Option(min=1, help="All prompts about so long, in place of the workload's.")
+    ] = None,
+    output_tokens: Annotated[
+        _Count, typer.Option(min=1, help="All answers so long, in place of the workload's.")
+    ] = None,
+    ttft: Annotated[_Number, typer.Option(metavar="MS", help="Objective: first token.")] = None,
+    tpot: Annotated[
+        _Number, typer.Option(metavar="MS", help="Objective: each further one.")
+    ] = None,
+    e2e: Annotated[_Number, typer.Option(metavar="MS", help="Objective: whole answer.")] = None,
+    body: Annotated[
+        _Text, typer.Option(metavar="JSON", help="Fields that every request has beside.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed sends the same requests.")] = 0,
+    unverified: Annotated[
+        bool, typer.Option("--unverified", help="Measure a server without verifying it first.")
+    ] = False,
+    key_file: Annotated[_Text, typer.Option(help="A file with the API key, for a URL.")] = None,
+    ca_file: Annotated[
+        _Text, typer.Option(help="Certificates (PEM) that an https:// URL must rest on.")
+    ] = None,
+    published_name: Annotated[
+        _Text, typer.Option(help="Which of the models at a URL; the first if left out.")
+    ] = None,
+    output: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            metavar="FILE",
+            help="Write the result too: .json (the keys of vllm bench serve), .csv, .requests.csv, "
+            ".svg, .png; may be given several times.",
+        ),
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show the definitions and the client's own figures.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a verified server under load, and keep the result.
+
+    Ends with 0 if answers were measured, with 5 if the server breaks its contract or gave none,
+    with 130 if it was interrupted (what was measured until then is kept).
+    """
+    from stoker.cli.bench_loads import Asked, make_loads, parse_body
+    from stoker.cli.bench_output import check_outputs, write_outputs
+    from stoker.cli.progress import JsonReporter, TextReporter
+    from stoker.cli.world import build_world
+    from stoker.commands.bench import BenchWish, bench
+    from stoker.commands.bench_server import Which
+    from stoker.commands.bench_traffic import TrafficWish
+    from stoker.model.benchmark import Objectives
+
+    wish = BenchWish(
+        which=Which(
+            target=target,
+            key_file=key_file or "",
+            ca_file=ca_file or "",
+            published_name=published_name or "",
+            is_unverified=unverified,
+        ),
+        traffic=TrafficWish(
+            workload=workload,
+            prompt_tokens=prompt_tokens,
+            output_tokens=output_tokens,
+            extra=parse_body(body),
+            seed=seed,
+        ),
+        loads=make_loads(
+            Asked(
+                concurrency=concurrency,
+                rate=rate,
+                is_constant=constant,
+                replay=replay,
+                seconds=seconds,
+                requests=requests,
+                warmup=warmup,
+            )
+        ),
+        objectives=Objectives(ttft_ms=ttft, tpot_ms=tpot, e2e_ms=e2e),
+    )
+    reporter = JsonReporter() if as_json else TextReporter()
+    try:
+        world = build_world(reporter)
+        check_outputs(world, output or ())
+        done = bench(world, wish)
+    finally:
+        reporter.close()
+    written = write_outputs(world, output or (), done.benchmark, done.samples)
+    _print(done, written, as_json=as_json, is_verbose=verbose)
+
+
+def _print(done: Benched, written: list[str], *, as_json: bool, is_verbose: bool) -> None:
+    from stoker.cli.output import print_text, print_value
+
+    if as_json:
+        print_value(done.benchmark)
+    else:
+        _show(done.benchmark, is_verbose=is_verbose)
+        kept = [f"kept as {done.benchmark.id}"] if done.kept else []
+        print_text("\n".join([*kept, *written]))
+    if done.was_interrupted:
+        raise typer.Exit(ExitCode.INTERRUPTED)
+    if done.has_failed:
+        raise typer.Exit(ExitCode.CONTRACT_FAILED)
+
+
+def _show(benchmark: Benchmark, *, is_verbose: bool) -> None:
+    import shutil
+
+    from stoker.cli.output import print_text
+    from stoker.report.benchmark_text import render_benchmark
+
+    width = shutil.get_terminal_size().columns
+    print_text(render_benchmark(benchmark, width=width, is_verbose=is_verbose))
+
+
+@benches.command()
+def compare(
+    *,
+    before: Annotated[str, typer.Argument(metavar="A", help="A benchmark's id, or its beginning.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="Another one's.")],
+    as_json: AsJson = False,
+) -> None:
+    """Say whether B is faster than A, slower, or not distinguishable from it."""
+    from stoker.cli.output import print_text, print_value
+    from stoker.cli.progress import SilentReporter
+    from stoker.cli.world import build_world
+    from stoker.commands.bench_kept import compare_kept
+    from stoker.report.benchmark_comparison_text import render_benchmark_comparison
+
+    found = compare_kept(build_world(SilentReporter()), before, after)
+    if as_json:
+        print_value(found)
+    else:
+        print_text(render_benchmark_comparison(found))
+
+
+@benches.command(name="list")
+def list_verb(
+    *,
+    name: Annotated[_Text, typer.Argument(metavar="[NAME|URL]", help="Only those of it.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what was measured and kept, the newest first."""
+    from stoker.cli.output import print_text, print_value
+    from stoker.cli.progress import SilentReporter
+    from stoker.cli.world import build_world
+    from stoker.commands.bench_kept import list_kept
+    from stoker.report.benchmark_text import render_benchmarks
+
+    found = list_kept(build_world(SilentReporter()), name)
+    if as_json:
+        print_value({"schema": "benchmarks/1", "benchmarks": found.benchmarks})
+    else:
+        print_text(render_benchmarks(found.benchmarks, found.complaints))
+
+
+@benches.command()
+def show(
+    *,
+    benchmark: Annotated[
+        str, typer.Argument(metavar="ID", help="The benchmark's id, or its start.")
+    ],
+    output: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Write it too: .json, .csv, .requests.csv, .svg, .png."),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show the definitions too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a benchmark that was kept, and export it."""
+    from stoker.cli.bench_output import check_outputs, write_outputs
+    from stoker.cli.output import print_text, print_value
+    from stoker.cli.progress import SilentReporter
+    from stoker.cli.world import build_world
+    from stoker.commands.bench_kept import read_kept
+
+    world = build_world(SilentReporter())
+    check_outputs(world, output or ())
+    found, samples = read_kept(world, benchmark)
+    written = write_outputs(world, output or (), found, samples)
+    if as_json:
+        print_value(found)
+        return
+    _show(found, is_verbose=verbose)
+    if written:
+        print_text("\n".join(written))

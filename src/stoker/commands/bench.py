@@ -1,0 +1,270 @@
+"""`stoker bench NAME|URL`: what a verified server does under load, measured and kept.
+
+The loads are sent one after the other; after each the document is written again, so whatever ends
+a sweep early (Ctrl-C, a server that dies, a kill) leaves what was measured before.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import tee
+
+from stoker.bench.load import run_load
+from stoker.bench.load_values import Live, Patience, Ran
+from stoker.bench.measuring import mark_warmup, measure
+from stoker.bench.requests import Planned
+from stoker.bench.starving import Watched
+from stoker.commands.bench_metrics import tell_metrics, watch_metrics
+from stoker.commands.bench_server import Server, Which, find_bench_server
+from stoker.commands.bench_traffic import (
+    Traffic,
+    TrafficWish,
+    calibrate_words,
+    check_traffic,
+    choose_traffic,
+    plan_moments,
+    plan_traffic,
+)
+from stoker.commands.world import World
+from stoker.errors import EndpointError, HostError, UsageError
+from stoker.model.benchmark import Arrival, Benchmark, Load, Objectives, Point, Sample
+from stoker.model.event import Event, EventKind
+from stoker.state.benchmarks import keep_benchmark
+
+#: Warm-up of a closed loop, for each place: the first requests meet cold caches and kernels.
+WARMUP_OF_PLACES = 1
+DEFAULT_SECONDS = 30.0
+#: How long one request may take: a long answer of a large model on a slow machine.
+_LONGEST_REQUEST_SECONDS = 600.0
+
+Moments = Iterator[float] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchWish:
+    """What is to be measured: which server, which traffic, which loads one after the other."""
+
+    which: Which = field(default_factory=Which)
+    traffic: TrafficWish = field(default_factory=TrafficWish)
+    loads: tuple[Load, ...] = (Load(concurrency=8, seconds=DEFAULT_SECONDS),)
+    objectives: Objectives = field(default_factory=Objectives)
+    request_seconds: float = _LONGEST_REQUEST_SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benched:
+    """What came of it. ``samples``: those of each point. ``kept``: the document's path, empty where
+    it could not be written. ``was_interrupted``: by the person."""
+
+    benchmark: Benchmark
+    samples: tuple[tuple[Sample, ...], ...]
+    kept: str = ""
+    was_interrupted: bool = False
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a load got no whole answer at all."""
+        return any(not point.window.requests for point in self.benchmark.points)
+
+
+def bench(world: World, wish: BenchWish) -> Benched:
+    """Measure a server. Raises UsageError, ContractFailed, EndpointError or HostError."""
+    check_loads(wish.loads)
+    traffic = choose_traffic(wish.traffic)
+    server = find_bench_server(world, wish.which)
+    return bench_server(world, wish, server, traffic)
+
+
+def bench_server(
+    world: World,
+    wish: BenchWish,
+    server: Server,
+    traffic: Traffic,
+    *,
+    spared: Collection[str] = (),
+) -> Benched:
+    """The same for a server and a traffic that are found already. ``spared``: benchmarks that are
+    kept whatever becomes of old ones."""
+    check_traffic(traffic, server, wish.loads)
+    tokens_per_word, notes = calibrate_words(traffic, server)
+    work = _Work(world, wish, server, traffic, tokens_per_word)
+    work.notes = (*server.notes, *traffic.notes, *notes)
+    work.spared = spared
+    return work.measure_all()
+
+
+def check_loads(loads: Sequence[Load]) -> None:
+    """Raises UsageError for a load that never ends or says nothing."""
+    for load in loads:
+        if load.concurrency < 0 or load.requests < 0 or load.seconds < 0:
+            raise UsageError("a load has no negative numbers")
+        if load.arrival is Arrival.CLOSED and not load.concurrency:
+            raise UsageError("a closed loop needs a number of requests at once", "--concurrency 8")
+        is_rate = load.arrival in (Arrival.POISSON, Arrival.CONSTANT)
+        if is_rate and load.rate_per_second <= 0:
+            raise UsageError("an open loop needs a rate of requests a second", "--rate 2")
+        if not load.requests and not load.seconds and load.arrival is not Arrival.REPLAY:
+            raise UsageError("the load never ends", "say how long (--for 30s) or --requests")
+
+
+class _Work:
+    """One benchmark while it is made."""
+
+    notes: tuple[str, ...] = ()
+    spared: Collection[str] = ()
+
+    def __init__(
+        self,
+        world: World,
+        wish: BenchWish,
+        server: Server,
+        traffic: Traffic,
+        tokens_per_word: float,
+    ) -> None:
+        self._world, self._wish, self._server = world, wish, server
+        self._traffic, self._tokens_per_word = traffic, tokens_per_word
+        began = datetime.fromtimestamp(world.clock.now_seconds(), tz=UTC)
+        self._started = began.isoformat(timespec="seconds")
+        self._id = f"b{began:%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
+        self._points: list[Point] = []
+        self._samples: list[tuple[Sample, ...]] = []
+
+    def measure_all(self) -> Benched:
+        """All loads, one after the other."""
+        kept, was_interrupted = "", False
+        for number, load in enumerate(self._wish.loads):
+            try:
+                ran = self._run(number, load)
+            except (EndpointError, KeyboardInterrupt) as error:
+                if not self._points:
+                    raise
+                was_interrupted = isinstance(error, KeyboardInterrupt)
+                self.notes += (f"{_describe(load)} was not measured: {_say(error)}",)
+                break
+            kept = self._keep()
+            if ran.was_interrupted or not self._points[-1].window.requests:
+                was_interrupted = ran.was_interrupted
+                break
+        return Benched(
+            benchmark=self._benchmark(),
+            samples=tuple(self._samples),
+            kept=self._keep() or kept,
+            was_interrupted=was_interrupted,
+        )
+
+    def _run(self, number: int, load: Load) -> Ran:
+        server, wish = self._server, self._wish
+        text = f"measuring {_describe(load)}"
+        plans, twin = tee(
+            plan_traffic(
+                self._traffic, server, load, tokens_per_word=self._tokens_per_word, number=number
+            )
+        )
+        moments = _moments(load, twin, seed=wish.traffic.seed, number=number)
+        if load.arrival is not Arrival.REPLAY:
+            del twin  # it would keep every request
+        whole = replace(load, requests=load.requests + load.warmup_requests if load.requests else 0)
+        with watch_metrics(server.endpoint, server.subject) as watched:
+            ran = run_load(
+                server.target,
+                whole,
+                plans,
+                moments=moments,
+                patience=Patience(request_seconds=wish.request_seconds),
+                watch=lambda live: self._tell(text, load, live),
+            )
+        samples = mark_warmup(ran.samples, load.warmup_requests)
+        point = measure(
+            samples,
+            load,
+            objectives=wish.objectives,
+            watched=Watched(lags_seconds=ran.lags_seconds, busy_share=ran.busy_share),
+            server=tell_metrics(watched, server.served.engine),
+            was_interrupted=ran.was_interrupted,
+        )
+        if ran.said:
+            point = replace(point, notes=(*point.notes, ran.said))
+        self._points.append(point)
+        self._samples.append(samples)
+        return ran
+
+    def _tell(self, text: str, load: Load, live: Live) -> None:
+        fraction = _fraction(load, live)
+        failed = f", {live.failed} failed" if live.failed else ""
+        figures = (
+            f"{live.events_per_second:,.0f} events/s, {live.ended:,} answered, "
+            f"{live.busy} under way{failed}"
+        )
+        self._world.reporter.emit(
+            Event(
+                kind=EventKind.PROGRESS,
+                subject=self._server.served.name or self._server.served.url,
+                text=f"{text}: {figures}",
+                fraction=fraction,
+            )
+        )
+
+    def _benchmark(self) -> Benchmark:
+        return Benchmark(
+            id=self._id,
+            started=self._started,
+            served=self._server.served,
+            workload=self._traffic.workload,
+            points=tuple(self._points),
+            objectives=self._wish.objectives,
+            seed=self._wish.traffic.seed,
+            client=f"{platform.node()}, {os.cpu_count()} cores",
+            notes=self.notes,
+        )
+
+    def _keep(self) -> str:
+        """Write what there is; where that fails a note says so, since it was measured all the
+        same."""
+        try:
+            self._world.open_state()
+            kept = keep_benchmark(
+                self._world.host,
+                self._world.folders,
+                self._benchmark(),
+                samples=self._samples,
+                spared=self.spared,
+            )
+        except HostError as error:
+            note = f"the result is not kept: {error.summary}"
+            self.notes = (*(each for each in self.notes if each != note), note)
+            return ""
+        return kept.path
+
+
+def _moments(load: Load, planned: Iterator[Planned], *, seed: int, number: int) -> Moments:
+    """When requests are due: those of a trace say it themselves, a closed loop needs none."""
+    if load.arrival is Arrival.REPLAY:
+        return (each.due_seconds or 0.0 for each in planned)
+    if load.arrival is Arrival.CLOSED:
+        return None
+    return plan_moments(load, seed=seed, number=number)
+
+
+def _fraction(load: Load, live: Live) -> float | None:
+    shares = []
+    if load.seconds:
+        shares.append(live.seconds / load.seconds)
+    if load.requests:
+        shares.append(live.ended / (load.requests + load.warmup_requests))
+    return min(max(shares), 1.0) if shares else None
+
+
+def _describe(load: Load) -> str:
+    if load.arrival is Arrival.CLOSED:
+        return f"{load.concurrency} at once"
+    if load.arrival is Arrival.REPLAY:
+        return "the recorded trace"
+    return f"{load.rate_per_second:g} requests/s ({load.arrival.value})"
+
+
+def _say(error: BaseException) -> str:
+    return error.summary if isinstance(error, EndpointError) else "it was interrupted"
