@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from stoker.commands import apply as apply_command
-from stoker.commands import repair as repair_command
+from stoker.commands import start_attempt as start_command
 from stoker.commands.resolve import Resolved
 from stoker.commands.resolve import resolve as resolve_genuinely
 from stoker.commands.world import World
@@ -95,7 +95,7 @@ class Kernels:
 
         assert ready is not None
         self.machine.supervisor.has_begun = begin
-        for module in (apply_command, repair_command):
+        for module in (apply_command, start_command):
             monkeypatch.setattr(module, "resolve", self._resolve)
 
     def world(self) -> World:
