@@ -6,6 +6,7 @@ only the machine and the engine's kernels are made up.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -97,6 +98,10 @@ class Kernels:
         self.machine.supervisor.has_begun = begin
         for module in (apply_command, start_command):
             monkeypatch.setattr(module, "resolve", self._resolve)
+        # The lock is the kernel's own, so it needs a real file, which this machine's folders lack.
+        self._locks = tempfile.TemporaryDirectory()
+        lock = f"{self._locks.name}/lock"
+        monkeypatch.setattr("stoker.commands.converge.lock_path", lambda folders: lock)
 
     def world(self) -> World:
         """A Stoker on it."""
