@@ -85,6 +85,31 @@ def kept_repairs_path(folders: Folders, key: str) -> str:
     return posixpath.join(kept_repairs_folder(folders), f"{key}.json")
 
 
+def benchmarks_folder(folders: Folders) -> str:
+    """What was measured, one document for each benchmark and one file with its samples."""
+    return posixpath.join(folders.state, "benchmarks")
+
+
+def benchmark_path(folders: Folders, benchmark: str) -> str:
+    """One benchmark (``benchmark/1``)."""
+    return posixpath.join(benchmarks_folder(folders), f"{benchmark}.json")
+
+
+def benchmark_samples_path(folders: Folders, benchmark: str) -> str:
+    """Every request of one benchmark, one a line (``benchmark-samples/1``)."""
+    return posixpath.join(benchmarks_folder(folders), f"{benchmark}.samples.jsonl")
+
+
+def campaigns_folder(folders: Folders) -> str:
+    """The searches of `stoker tune`."""
+    return posixpath.join(folders.state, "campaigns")
+
+
+def campaign_path(folders: Folders, campaign: str) -> str:
+    """One search (``campaign/1``)."""
+    return posixpath.join(campaigns_folder(folders), f"{campaign}.json")
+
+
 def recipes_folder(folders: Folders) -> str:
     """The collections of recipes that were read: a list (``recipe-collection/1``) and a folder
     of documents (``recipe-file/1``) each."""
