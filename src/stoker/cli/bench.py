@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 from typer.core import TyperGroup
 
+from stoker.cli import bench_options as options
 from stoker.cli.exit import ExitCode
 
 if TYPE_CHECKING:
@@ -51,79 +52,28 @@ def register(app: typer.Typer) -> None:
 @benches.command(name=_RUN)
 def run(
     *,
-    target: Annotated[
-        _Text, typer.Argument(metavar="[NAME|URL]", help="A deployment, or http(s)://HOST:PORT.")
-    ] = None,
-    workload: Annotated[
-        str,
-        typer.Option(
-            help="chat, code, long-prompt, shared-prefix, tool-loop or random; or a file: a "
-            "workload of your own (.toml), or requests (.jsonl)."
-        ),
-    ] = "chat",
-    concurrency: Annotated[
-        _Text,
-        typer.Option(metavar="N[,N...]", help="So many requests at once; 8 if left out."),
-    ] = None,
-    rate: Annotated[
-        _Text,
-        typer.Option(
-            metavar="R[,R...]", help="So many requests a second, whether answered or not."
-        ),
-    ] = None,
-    constant: Annotated[
-        bool, typer.Option("--constant", help="With --rate: at equal distances, not at random.")
-    ] = False,
-    replay: Annotated[
-        _Number,
-        typer.Option(metavar="SPEED", help="Send a recorded trace again, so many times as fast."),
-    ] = None,
-    seconds: Annotated[
-        _Text, typer.Option("--for", metavar="TIME", help="How long each load: 30s, 5m.")
-    ] = None,
-    requests: Annotated[
-        _Count, typer.Option(min=1, help="How many requests each load measures at most.")
-    ] = None,
-    warmup: Annotated[
-        _Count,
-        typer.Option(min=0, help="Requests before, not measured; as many as are sent at once."),
-    ] = None,
-    prompt_tokens: Annotated[
-        _Count, typer.Option(min=1, help="All prompts about so long, in place of the workload's.")
-    ] = None,
-    output_tokens: Annotated[
-        _Count, typer.Option(min=1, help="All answers so long, in place of the workload's.")
-    ] = None,
-    ttft: Annotated[_Number, typer.Option(metavar="MS", help="Objective: first token.")] = None,
-    tpot: Annotated[
-        _Number, typer.Option(metavar="MS", help="Objective: each further one.")
-    ] = None,
-    e2e: Annotated[_Number, typer.Option(metavar="MS", help="Objective: whole answer.")] = None,
-    body: Annotated[
-        _Text, typer.Option(metavar="JSON", help="Fields that every request has beside.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed sends the same requests.")] = 0,
-    unverified: Annotated[
-        bool, typer.Option("--unverified", help="Measure a server without verifying it first.")
-    ] = False,
-    key_file: Annotated[_Text, typer.Option(help="A file with the API key, for a URL.")] = None,
-    ca_file: Annotated[
-        _Text, typer.Option(help="Certificates (PEM) that an https:// URL must rest on.")
-    ] = None,
-    published_name: Annotated[
-        _Text, typer.Option(help="Which of the models at a URL; the first if left out.")
-    ] = None,
-    output: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(
-            metavar="FILE",
-            help="Write the result too: .json (the keys of vllm bench serve), .csv, .requests.csv, "
-            ".svg, .png; may be given several times.",
-        ),
-    ] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", help="Show the definitions and the client's own figures.")
-    ] = False,
+    target: options.Target = None,
+    workload: options.Workload = "chat",
+    concurrency: options.Concurrency = None,
+    rate: options.Rate = None,
+    constant: options.Constant = False,
+    replay: options.Replay = None,
+    seconds: options.Seconds = None,
+    requests: options.Requests = None,
+    warmup: options.Warmup = None,
+    prompt_tokens: options.PromptTokens = None,
+    output_tokens: options.OutputTokens = None,
+    ttft: options.Ttft = None,
+    tpot: options.Tpot = None,
+    e2e: options.E2e = None,
+    body: options.Body = None,
+    seed: options.Seed = 0,
+    unverified: options.Unverified = False,
+    key_file: options.KeyFile = None,
+    ca_file: options.CaFile = None,
+    published_name: options.PublishedName = None,
+    output: options.Output = None,
+    verbose: options.Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure a verified server under load, and keep the result.
@@ -196,12 +146,17 @@ def _print(done: Benched, written: list[str], *, as_json: bool, is_verbose: bool
 
 def _show(benchmark: Benchmark, *, is_verbose: bool) -> None:
     import shutil
+    import sys
 
     from stoker.cli.output import print_text
+    from stoker.report.benchmark_plot import render_plot, takes_unicode
     from stoker.report.benchmark_text import render_benchmark
 
     width = shutil.get_terminal_size().columns
     print_text(render_benchmark(benchmark, width=width, is_verbose=is_verbose))
+    if len(benchmark.points) > 1:
+        is_ascii = not takes_unicode(sys.stdout.encoding)
+        print_text(render_plot(benchmark, width=width, is_ascii=is_ascii))
 
 
 @benches.command()
@@ -209,9 +164,12 @@ def compare(
     *,
     before: Annotated[str, typer.Argument(metavar="A", help="A benchmark's id, or its beginning.")],
     after: Annotated[str, typer.Argument(metavar="B", help="Another one's.")],
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show all figures.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Say whether B is faster than A, slower, or not distinguishable from it."""
+    import shutil
+
     from stoker.cli.output import print_text, print_value
     from stoker.cli.progress import SilentReporter
     from stoker.cli.world import build_world
@@ -222,7 +180,8 @@ def compare(
     if as_json:
         print_value(found)
     else:
-        print_text(render_benchmark_comparison(found))
+        width = shutil.get_terminal_size().columns
+        print_text(render_benchmark_comparison(found, width=width, is_verbose=verbose))
 
 
 @benches.command(name="list")

@@ -86,6 +86,11 @@ def make_loads(asked: Asked) -> tuple[Load, ...]:
     )
 
 
+def parse_counts(text: str) -> tuple[int, ...]:
+    """Numbers of requests at once, such as ``1,8``. Raises UsageError."""
+    return _counts(text, least=1)
+
+
 def parse_body(text: str | None) -> Mapping[str, Plain]:
     """The fields of `--body`. Raises UsageError."""
     if not text:

@@ -30,7 +30,7 @@ from stoker.commands.bench_traffic import (
     plan_traffic,
 )
 from stoker.commands.world import World
-from stoker.errors import EndpointError, HostError, UsageError
+from stoker.errors import EndpointError, HostError, StateError, UsageError
 from stoker.model.benchmark import Arrival, Benchmark, Load, Objectives, Point, Sample
 from stoker.model.event import Event, EventKind
 from stoker.state.benchmarks import keep_benchmark
@@ -38,9 +38,6 @@ from stoker.state.benchmarks import keep_benchmark
 #: Warm-up of a closed loop, for each place: the first requests meet cold caches and kernels.
 WARMUP_OF_PLACES = 1
 DEFAULT_SECONDS = 30.0
-#: How long one request may take: a long answer of a large model on a slow machine.
-_LONGEST_REQUEST_SECONDS = 600.0
-
 Moments = Iterator[float] | None
 
 
@@ -52,7 +49,7 @@ class BenchWish:
     traffic: TrafficWish = field(default_factory=TrafficWish)
     loads: tuple[Load, ...] = (Load(concurrency=8, seconds=DEFAULT_SECONDS),)
     objectives: Objectives = field(default_factory=Objectives)
-    request_seconds: float = _LONGEST_REQUEST_SECONDS
+    patience: Patience = field(default_factory=Patience)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +88,7 @@ def bench_server(
     kept whatever becomes of old ones."""
     check_traffic(traffic, server, wish.loads)
     tokens_per_word, notes = calibrate_words(traffic, server)
-    work = _Work(world, wish, server, traffic, tokens_per_word)
+    work = _Work(world, wish, server, traffic=traffic, tokens_per_word=tokens_per_word)
     work.notes = (*server.notes, *traffic.notes, *notes)
     work.spared = spared
     return work.measure_all()
@@ -122,6 +119,7 @@ class _Work:
         world: World,
         wish: BenchWish,
         server: Server,
+        *,
         traffic: Traffic,
         tokens_per_word: float,
     ) -> None:
@@ -174,7 +172,7 @@ class _Work:
                 whole,
                 plans,
                 moments=moments,
-                patience=Patience(request_seconds=wish.request_seconds),
+                patience=wish.patience,
                 watch=lambda live: self._tell(text, load, live),
             )
         samples = mark_warmup(ran.samples, load.warmup_requests)
@@ -233,11 +231,16 @@ class _Work:
                 samples=self._samples,
                 spared=self.spared,
             )
-        except HostError as error:
-            note = f"the result is not kept: {error.summary}"
-            self.notes = (*(each for each in self.notes if each != note), note)
+        except (HostError, StateError) as error:
+            self._note(f"the result is not kept: {error.summary}")
             return ""
+        if kept.complaint:
+            self._note(kept.complaint)
         return kept.path
+
+    def _note(self, text: str) -> None:
+        """Once, however often it comes up."""
+        self.notes = (*(each for each in self.notes if each != text), text)
 
 
 def _moments(load: Load, planned: Iterator[Planned], *, seed: int, number: int) -> Moments:

@@ -26,7 +26,7 @@ from stoker.commands.bench_server import Server
 from stoker.errors import DataError, UsageError
 from stoker.knowledge.workloads import load_workloads, parse_workload, whole_length_fields
 from stoker.model.benchmark import Arrival, Lengths, Load, Workload
-from stoker.model.contract import Request
+from stoker.model.contract import Feature, Offer, Request
 from stoker.model.facts import Plain
 
 _LIMIT_BYTES = 1 << 16
@@ -154,13 +154,14 @@ def plan_traffic(
     # Any whole number seeds the same generator everywhere.
     chance = random.Random(traffic.wish.seed * 1_000_003 + number)
     whole_length = whole_length_fields(server.served.engine)
+    extra = {**_without_calls(traffic, server), **traffic.wish.extra}
     if traffic.recorded is not None:
         return plan_recorded(
             traffic.recorded,
             model=server.served.model,
             rng=chance,
             tokens_per_word=tokens_per_word,
-            extra=traffic.wish.extra,
+            extra=extra,
             whole_length=whole_length,
             speed=load.speed,
         )
@@ -169,9 +170,17 @@ def plan_traffic(
         model=server.served.model,
         rng=chance,
         tokens_per_word=tokens_per_word,
-        extra=traffic.wish.extra,
+        extra=extra,
         whole_length=whole_length,
     )
+
+
+def _without_calls(traffic: Traffic, server: Server) -> Mapping[str, Plain]:
+    """A server without tools refuses a request that offers some, unless none may be called."""
+    offered = server.subject.features.get(Feature.TOOLS)
+    is_absent = offered is not None and offered.offer is Offer.ABSENT
+    is_loop = traffic.workload.shape == "tool_loop"
+    return {"tool_choice": "none"} if is_loop and is_absent else {}
 
 
 def plan_moments(load: Load, *, seed: int, number: int = 0) -> Iterator[float]:
@@ -191,16 +200,18 @@ def _calibration_words(context_tokens: int | None) -> tuple[int, int]:
 
 
 def _fitted(workload: Workload, wish: TrafficWish) -> Workload:
-    lengths = {
-        "prompt_tokens": wish.prompt_tokens,
-        "output_tokens": wish.output_tokens,
-    }
-    fixed = {name: Lengths(median=value) for name, value in lengths.items() if value is not None}
-    if not fixed:
+    if wish.prompt_tokens is None and wish.output_tokens is None:
         return workload
     return replace(
-        workload, title=f"the texts of {workload.name}, with lengths of one's own", **fixed
+        workload,
+        title=f"the texts of {workload.name}, with lengths of one's own",
+        prompt_tokens=_fixed(wish.prompt_tokens) or workload.prompt_tokens,
+        output_tokens=_fixed(wish.output_tokens) or workload.output_tokens,
     )
+
+
+def _fixed(tokens: int | None) -> Lengths | None:
+    return None if tokens is None else Lengths(median=tokens)
 
 
 def _read_own(path: str, name: str) -> Workload:
