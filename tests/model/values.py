@@ -69,6 +69,8 @@ def _of(hint: Any) -> st.SearchStrategy[Any]:
         return _SINGLES[hint]
     if get_origin(hint) in (types.UnionType, Union):
         return st.one_of(*map(_of, arguments))
+    if get_origin(hint) is tuple and arguments[-1] is not Ellipsis:
+        return st.tuples(*map(_of, arguments))
     if get_origin(hint) is tuple:
         return st.lists(_of(arguments[0]), max_size=2).map(tuple)
     if isinstance(get_origin(hint), type) and issubclass(get_origin(hint), Mapping):

@@ -21,8 +21,8 @@ from stoker.model.deployment import (
     ModelReference,
     Promise,
     Serve,
-    Tuned,
     ServiceOptions,
+    Tuned,
 )
 from stoker.model.deployment_fields import MODEL_PATTERN, NAME_PATTERN, is_secret_name
 from stoker.spec.render import is_inline, render_inline, render_yaml

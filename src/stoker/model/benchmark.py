@@ -80,8 +80,9 @@ class Workload:
     """A kind of traffic. ``shape``: how its requests are made.
 
     ``chat``: one question. ``shared_prefix``: questions behind ``prefixes`` long common
-    beginnings. ``tool_loop``: ``turns`` requests, each with all that was said before and a tool's
-    answer. ``random``: words without sense. ``file``: the user's own requests.
+    beginnings of ``prefix_tokens``. ``tool_loop``: ``turns`` requests, each with all that was said
+    before and a tool's answer of ``turn_tokens``. ``random``: words without sense. ``file``: the
+    user's own requests.
     ``text``: which of the texts that come with Stoker the words are taken from (prose or code).
     ``stops_early``: whether the model may end before the length that is asked for.
     """
@@ -92,6 +93,7 @@ class Workload:
     text: str = "prose"
     prompt_tokens: Lengths = field(default_factory=Lengths)
     output_tokens: Lengths = field(default_factory=Lengths)
+    turn_tokens: Lengths = field(default_factory=Lengths)
     prefix_tokens: int = 0
     prefixes: int = 0
     turns: int = 1
@@ -151,6 +153,8 @@ class Figure:
     requests/s, tokens or share. ``count``: values it rests on. ``percentiles``: by "50", "90",
     "95", "99"; empty for a rate. ``low`` and ``high``: a 95 % confidence interval of the mean (of a
     rate: of itself); None where too little was measured. ``intervals``: the same of percentiles.
+    ``batches``: its value in equal slices of the window, in their order, from which comparisons
+    know how much the server varies by itself; a slice in which nothing ended has none.
     """
 
     name: str
@@ -162,6 +166,7 @@ class Figure:
     high: float | None = None
     percentiles: Mapping[str, float] = field(default_factory=dict)
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    batches: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,8 +189,10 @@ class ClientHealth:
 class Window:
     """What of a load was measured, in seconds and requests; the rest is warm-up and drain.
 
-    Rates are over ``seconds``: from the first measured request's sending until the load stopped
-    sending or, in a closed loop, until fewer than all places were busy.
+    Rates are over ``seconds``: from the moment that all places are busy until, in a closed loop,
+    one of them stays empty, and in an open loop until the last sending. ``requests`` are those of
+    which the latencies are: at least half of their time lies in the window. Those before and after
+    are ``warmup_requests`` and ``drain_requests``.
     """
 
     seconds: float
@@ -199,18 +206,28 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One load and what it found. ``batches``: output tokens/s of equal slices of the window, from
-    which comparisons know how much the server varies by itself. ``server``: the difference of the
-    server's own metrics, by meaning. ``errors``: how often each error came."""
+    """One load and what it found. ``server``: the difference of the server's own metrics, by
+    meaning. ``errors``: how often each error came. ``notes``: sentences about how the figures were
+    made, where that is not as usual."""
 
     load: Load
     window: Window
     figures: tuple[Figure, ...]
-    batches: tuple[float, ...] = ()
     server: Mapping[str, float] = field(default_factory=dict)
     health: ClientHealth = field(default_factory=ClientHealth)
     errors: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
     was_interrupted: bool = False
+
+    def find(self, name: str) -> Figure | None:
+        """The figure of this name, None where it was not measured."""
+        return next((figure for figure in self.figures if figure.name == name), None)
+
+    @property
+    def batches(self) -> tuple[float, ...]:
+        """Output tokens/s of equal slices of the window."""
+        figure = self.find("output_throughput")
+        return figure.batches if figure else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
