@@ -28,6 +28,7 @@ from stoker.cli import engine as engine_verbs
 from stoker.cli import model as model_verbs
 from stoker.cli import recipe_import, repairing, resolved, takeover
 from stoker.cli import recipes as recipe_verbs
+from stoker.cli import tune as tune_verb
 from stoker.cli import verify as verify_verb
 from stoker.cli.exit import ExitCode
 from stoker.cli.failed import telling_cause
@@ -487,6 +488,7 @@ bundle_verb.register(app)
 diagnose_verb.register(app)
 verify_verb.register(app)
 takeover.register(app)
+tune_verb.register(app)
 engine_verbs.register(app)
 model_verbs.register(app)
 resolved.register(app)

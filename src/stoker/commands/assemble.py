@@ -14,6 +14,7 @@ from stoker.commands.forecast import foresee
 from stoker.commands.guarding import guard_files, guarded, is_verified_by, read_guard
 from stoker.commands.holders import NOTHING, Clearing, judge_without
 from stoker.commands.judge import judge
+from stoker.commands.measured import describe_unmeasured
 from stoker.commands.resolve import Resolved
 from stoker.commands.world import World
 from stoker.errors import HostError, StateError, UsageError
@@ -161,9 +162,11 @@ def plan_deployment(
     foreseen = foresee(world, resolved, judged)
     resolved = _with_gpus(resolved, judged.tree)
     memory = read_path(judged.tree, "derived.memory.line")
+    generation = generation_of(world, resolved)
+    unmeasured = describe_unmeasured(world, generation)
     return plan_generation(
         world,
-        generation_of(world, resolved),
+        generation,
         verb="apply",
         preparations=resolved.preparations,
         findings=judge(foreseen.tree, resolved.deployment),
@@ -171,6 +174,7 @@ def plan_deployment(
             "file": origin,
             "source": resolved.source,
             **({"memory": memory} if isinstance(memory, str) else {}),
+            **({"unmeasured": unmeasured} if unmeasured else {}),
             **({"end_holders": ",".join(map(str, end_holders))} if end_holders else {}),
         },
         clearing=judged.clearing,

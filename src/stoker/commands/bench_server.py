@@ -8,7 +8,6 @@ that it can be told later whether what runs is what was measured.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -16,6 +15,7 @@ from stoker.bench.load_values import Target
 from stoker.commands.addresses_of import Access, Place, check_ca_file, parse_url, read_key
 from stoker.commands.assemble import require_current
 from stoker.commands.discovery import find_server
+from stoker.commands.measured_digest import measured_digest, plain_settings
 from stoker.commands.ready import connect, read_own_key
 from stoker.commands.status import covers
 from stoker.commands.subject import (
@@ -29,21 +29,13 @@ from stoker.commands.supervising import using
 from stoker.commands.verify import Wish as VerifyWish
 from stoker.commands.verify import verify_target
 from stoker.commands.world import World
-from stoker.errors import ContractFailed, StateError, UsageError
+from stoker.errors import ContractFailed, UsageError
 from stoker.model.benchmark import Served
 from stoker.model.contract import Request, Subject, Verdict
-from stoker.model.facts import Facts, Plain, Unknown, read_path
 from stoker.model.generation import Generation
-from stoker.model.launch import ServicePhase, ServiceState, Setting
-from stoker.model.layout import facts_path
-from stoker.model.units import canonical_json, digest_text
+from stoker.model.launch import ServicePhase, ServiceState
 from stoker.ports import Endpoint
-from stoker.state.documents import choose_deployment, read_document, read_verification
-
-#: What a machine's speed rests on, by the paths of facts. What is free or running at the moment is
-#: no part of it: two measurements of one launch must carry one digest.
-_STEADY = ("cpu.model", "cpu.usable_cores", "driver.version", "memory.total_bytes")
-_STEADY_OF_GPU = ("name", "uuid", "memory_total_bytes")
+from stoker.state.documents import choose_deployment, read_verification
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,37 +221,3 @@ def _ask_subject(endpoint: Endpoint, generation: Generation) -> Subject:
     told = told_subject(endpoint, listing, promised.published_name)
     subject, _ = combine(promised, told)
     return subject
-
-
-def measured_digest(world: World, generation: Generation) -> str:
-    """What a measurement of this generation rests on: the launch, the weights, and the machine.
-
-    Facts that could not be read are part of it as such.
-    """
-    try:
-        facts = read_document(world.host, facts_path(world.folders), Facts)
-    except StateError:
-        facts = None
-    machine = {} if facts is None else steady_facts(facts)
-    return digest_text(canonical_json({"launch": generation.digest, "machine": machine}))[:16]
-
-
-def steady_facts(facts: Facts) -> Mapping[str, Plain]:
-    """What of a machine stays the same while nobody changes it."""
-    found: dict[str, Plain] = {path: _plain(facts.read(path)) for path in _STEADY}
-    gpus = facts.read("gpus.gpus")
-    for number, gpu in enumerate(gpus if isinstance(gpus, (list, tuple)) else ()):
-        for name in _STEADY_OF_GPU:
-            found[f"gpu {number} {name}"] = _plain(read_path(gpu, name))
-    return found
-
-
-def _plain(value: Plain | Unknown) -> Plain:
-    return None if isinstance(value, Unknown) else value
-
-
-def plain_settings(settings: tuple[Setting, ...]) -> Mapping[str, Plain]:
-    """The settings of a launch by name, as compared flag by flag. Secrets never stand in one."""
-    return {
-        setting.name: " ".join(filter(None, (setting.value, *setting.more))) for setting in settings
-    }

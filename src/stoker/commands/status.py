@@ -9,6 +9,7 @@ from stoker.apply.journal import unfinished_runs
 from stoker.apply.lock import read_holder
 from stoker.commands.drifting import find_drift
 from stoker.commands.guarding import is_verified_by, read_guard, read_last_words
+from stoker.commands.measured import describe_unmeasured
 from stoker.commands.supervising import using
 from stoker.commands.world import World
 from stoker.guard.words import GuardStatus
@@ -80,6 +81,7 @@ def _read_one(world: World, name: str) -> DeploymentStatus | None:
         pid=service.pid,
         detail=_detail(world, generation, service, guard),
         drift=_drift(generation, service, find_drift(world, name)),
+        unmeasured=describe_unmeasured(world, generation) if is_running else "",
     )
 
 

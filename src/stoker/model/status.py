@@ -13,7 +13,8 @@ class DeploymentStatus:
     ``model`` is the published name, ``weights`` the reference of the file. ``phase``: ready
     (running and verified), running (not verified), starting, stopping, restarting, stopped,
     failed, absent or unknown. ``verified`` is about the very process that runs now. ``drift``
-    says in a sentence how what runs differs from what is in force, empty if it does not.
+    says in a sentence how what runs differs from what is in force, empty if it does not;
+    ``unmeasured`` how it differs from what was measured of it.
     """
 
     name: str
@@ -27,6 +28,7 @@ class DeploymentStatus:
     pid: int
     detail: str
     drift: str
+    unmeasured: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

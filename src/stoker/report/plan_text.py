@@ -9,6 +9,7 @@ from stoker.model.finding import Finding, Status
 from stoker.model.launch import Setting
 from stoker.model.plan import Activation, Change, Plan
 from stoker.model.units import format_bytes
+from stoker.model.visible import visible
 from stoker.report.capacity_text import render_forecast
 
 
@@ -28,6 +29,8 @@ def render_plan(plan: Plan) -> str:
         lines += [f"Memory: {plan.origin['memory']}", ""]
     if plan.served is not None and plan.served.forecast is not None:
         lines += [render_forecast(plan.served.forecast), ""]
+    if "unmeasured" in plan.origin:
+        lines += [f"Measured: {visible(plan.origin['unmeasured'])}", ""]
     lines += _findings(plan)
     return "\n".join(lines).rstrip() + "\n"
 

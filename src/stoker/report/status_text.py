@@ -23,6 +23,7 @@ def render_status(status: Status) -> str:
         if one.phase == "running"
     ]
     notes += [f"{one.name}: {one.detail}" for one in status.deployments if one.detail]
+    notes += [f"{one.name}: {one.unmeasured}" for one in status.deployments if one.unmeasured]
     return table + "".join(f"{note}\n" for note in notes + _interrupted(status))
 
 
