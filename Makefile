@@ -80,6 +80,14 @@ failures-report: dev ## failures that were diagnosed right, and what would mend 
 contract-report: dev ## every broken promise that the contract finds, beside another tool; FULL=1 does more
 	@.venv/bin/python -m stoker.evaluate.contract $(ARGS)
 
+.PHONY: bench-report
+bench-report: dev ## load generators against a server of exact timing, ours among them; FULL=1 does more
+	@.venv/bin/python -m benchmarks.load_generators $(ARGS)
+
+.PHONY: tune-report
+tune-report: dev ## the restarts that the search of tune needs, beside others; FULL=1 does more
+	@.venv/bin/python -m stoker.evaluate tuning tests/tuning/surfaces $(ARGS)
+
 .PHONY: venv
 venv: .venv/.runtime ## make .venv with Stoker in it
 

@@ -1,0 +1,1 @@
+"""What Stoker costs and how it compares; `make bench` and `make bench-report` call it."""
