@@ -139,7 +139,7 @@ def test_nothing_at_all_is_a_point_too(arrival: Arrival) -> None:
     point = measure([failed], load, objectives=Objectives(ttft_ms=1))
     assert point.window.failed_requests == 1
     assert point.errors == {"refused": 1}
-    assert figure(point, "goodput_share").mean == 0 if point.find("goodput_share") else True
+    assert figure(point, "goodput_share").mean == 0
 
 
 # --- figures ---
@@ -340,7 +340,7 @@ def any_sample(draw: st.DrawFn, number: int = 0) -> Sample:
         [Objectives(), Objectives(ttft_ms=500, tpot_ms=50, itl_p99_ms=100, e2e_ms=1000)]
     ),
 )
-@settings(deadline=None, max_examples=3000)
+@settings(deadline=None, max_examples=150)
 def test_no_run_of_requests_breaks_the_figures(
     samples: list[Sample], arrival: Arrival, concurrency: int, objectives: Objectives
 ) -> None:

@@ -17,7 +17,8 @@ from stoker.model.facts import Plain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One value of a knob. ``settings`` and ``variables``: what it writes, None for left out.
+    """One value of a knob. ``settings`` and ``variables``: what it writes, None for left out; the
+    setting ``draft`` is the deployment file's own key of that name, and no flag.
 
     ``prior``: how much better than the default it is thought to be before anything is measured, as
     the logarithm of a ratio (0.1 is about 10 %); ``because`` says where that comes from.
