@@ -10,7 +10,17 @@ import runpy
 import sys
 from collections.abc import Sequence
 
-REPORTS = ("capacity", "contract", "failures", "flags", "log_formats", "logs", "parsers", "recipes")
+REPORTS = (
+    "capacity",
+    "contract",
+    "failures",
+    "flags",
+    "log_formats",
+    "logs",
+    "parsers",
+    "recipes",
+    "tuning",
+)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -70,6 +70,7 @@ class _Fit:
     steps: tuple[int, ...]
     strengths: Strengths
     factor: Rows
+    solved: list[float]
     sums: _Sums
     score: float
 
@@ -101,9 +102,7 @@ class Belief:
         found = fitting.climb(values)
         fits = [found, *(fitting.wander(found, chance) if chance and len(rows) > 1 else ())]
         self.strengths = fits[0].strengths
-        self._views = [
-            _View(kernels, priors, active, fit, solve_forward(fit.factor, values)) for fit in fits
-        ]
+        self._views = [_View(kernels, priors, active, fit) for fit in fits]
         self._memory: dict[Point, tuple[Guess, ...]] = {}
 
     def guess(self, point: Point) -> Guess:
@@ -130,10 +129,9 @@ class _View:
         priors: Sequence[Sequence[float]],
         active: Sequence[Point],
         fit: _Fit,
-        solved: list[float],
     ) -> None:
-        self._priors, self._solved = priors, solved
-        self._strengths, self._factor = fit.strengths, fit.factor
+        self._priors, self._strengths = priors, fit.strengths
+        self._factor, self._solved = fit.factor, fit.solved
         self._columns = [
             [_make_column(near, place, size, active) for near in kernel]
             for place, (kernel, size) in enumerate(zip(kernels, fit.strengths.knobs, strict=True))
@@ -315,7 +313,14 @@ class _Fitting:
         solved = solve_forward(factor, self._values)
         score = -sum(map(mul, solved, solved)) / 2 - sum(log(row[-1]) for row in factor)
         score -= sum((_STEP * step / _LOOSENESS) ** 2 for step in steps) / 2
-        return _Fit(steps=steps, strengths=strengths, factor=factor, sums=sums, score=score)
+        return _Fit(
+            steps=steps,
+            strengths=strengths,
+            factor=factor,
+            solved=solved,
+            sums=sums,
+            score=score,
+        )
 
     def _matrix(self, strengths: Strengths, sums: _Sums) -> Rows:
         half = strengths.pairs / 2

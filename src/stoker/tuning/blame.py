@@ -18,8 +18,11 @@ from stoker.tuning.grid import Grid, Group, Point, to_group, to_point
 SERVED = frozenset({Outcome.MEASURED, Outcome.STOPPED})
 #: Outcomes that a choice may be to blame for.
 BROKEN = frozenset({Outcome.REFUSED, Outcome.FAILED, Outcome.LIAR})
-#: A suspect this sure is taken for shown: nine of ten, as much as one more trial would tell.
+#: A suspect this sure is taken for shown. Two failures that have nothing else in common reach it,
+#: two that share a second changed choice do not.
 _SHOWN = 0.85
+#: How readily two choices together are blamed, against one alone.
+_CHANGED_PAIR, _OTHER_PAIR = 0.5, 0.15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +40,15 @@ class Faults:
         return point in self.broken or any(shown <= group for shown, _ in self.shown)
 
     def risk(self, group: Group) -> float:
-        """The probability that the group's server fails for a suspect that is in it."""
-        good = 1.0
-        for suspects in self.suspects:
-            good *= 1 - min(sum(share for suspect, share in suspects if suspect <= group), 1.0)
-        return 1 - good
+        """The probability that the group's server fails for a suspect that is in it. Failures
+        mostly share what is to blame, so the worst one counts and not all together."""
+        return max(
+            (
+                min(sum(share for suspect, share in suspects if suspect <= group), 1.0)
+                for suspects in self.suspects
+            ),
+            default=0.0,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +74,7 @@ def find_faults(
         for failure in failures
         if (group := _find_named(grid, failure, blamed)) and not _is_contained(group, served)
     ]
-    shown, suspects = _explain(failures, served, shown)
+    shown, suspects = _explain(grid, failures, served, shown)
     return Faults(
         broken=frozenset(point for trial, point in known if trial.outcome in BROKEN),
         shown=tuple(shown),
@@ -102,19 +109,21 @@ def _is_contained(group: Group, served: set[Group]) -> bool:
 
 
 def _explain(
-    failures: Sequence[_Failure], served: set[Group], shown: list[tuple[Group, Trial]]
+    grid: Grid,
+    failures: Sequence[_Failure],
+    served: set[Group],
+    shown: list[tuple[Group, Trial]],
 ) -> tuple[list[tuple[Group, Trial]], list[dict[Group, float]]]:
     """Take for shown what is sure, until nothing more is; then the suspects of the rest."""
     shown = list(shown)
     while True:
         left = [each for each in failures if not any(group <= each.group for group, _ in shown)]
-        suspects = [_weigh(each, left, served) for each in left]
+        suspects = [_weigh(grid, each, left, served) for each in left]
         sure = next(
             (
                 (group, failure.trial)
                 for failure, shares in zip(left, suspects, strict=True)
-                for group, share in shares.items()
-                if share >= _SHOWN
+                if (group := _find_sure(shares)) is not None
             ),
             None,
         )
@@ -123,24 +132,40 @@ def _explain(
         shown.append(sure)
 
 
+def _find_sure(shares: Mapping[Group, float]) -> Group | None:
+    """The group that surely fails: a choice that is to blame alone, else the likeliest pair, which
+    fails as well where one of its two is to blame."""
+    sums = {
+        group: sum(share for other, share in shares.items() if other <= group)
+        for group, share in shares.items()
+    }
+    sure = [group for group, total in sums.items() if total >= _SHOWN]
+    return min(sure, key=lambda group: (len(group), -sums[group], sorted(group)), default=None)
+
+
 def _weigh(
-    failure: _Failure, failures: Sequence[_Failure], served: set[Group]
+    grid: Grid, failure: _Failure, failures: Sequence[_Failure], served: set[Group]
 ) -> dict[Group, float]:
-    """The groups that may be to blame, with their probabilities. A choice alone is as likely as
-    its pairs with all other knobs together; what explains more failures is likelier by far."""
+    """The groups that may be to blame, with their probabilities. What explains more failures is
+    likelier by far, so a choice is shown once it failed beside different others."""
     weights: dict[Group, float] = {}
-    for group, weight in _list_suspects(failure.group, served):
+    for group, weight in _list_suspects(grid, failure.group, served):
         count = sum(group <= each.group for each in failures)
         weights[group] = weight * float(count**3)
     total = sum(weights.values())
     return {group: weight / total for group, weight in weights.items()}
 
 
-def _list_suspects(group: Group, served: set[Group]) -> Iterator[tuple[Group, float]]:
-    alone = [frozenset({item}) for item in sorted(group)]
-    yield from ((each, 1.0) for each in alone if not _is_contained(each, served))
-    share = 0.5 / max(len(group), 1)
+def _list_suspects(grid: Grid, group: Group, served: set[Group]) -> Iterator[tuple[Group, float]]:
+    """Choices and pairs that no served trial had. Two choices that were both changed are blamed
+    half as readily as one alone, and a changed one beside a default seldom: engines refuse most
+    often what nobody runs together."""
+    for item in sorted(group):
+        alone = frozenset({item})
+        if not _is_contained(alone, served):
+            yield alone, 1.0
     for one, other in combinations(sorted(group), 2):
         pair = frozenset({one, other})
         if not _is_contained(pair, served):
-            yield pair, share
+            changed = sum(grid.baseline[place] != number for place, number in pair)
+            yield pair, _CHANGED_PAIR if changed == 2 else _OTHER_PAIR
