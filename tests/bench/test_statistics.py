@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.bench.statistics import (
-    binomial_probability,
     contrast,
     distribute,
     find_correlation,
@@ -25,6 +24,9 @@ from stoker.bench.statistics import (
     find_spread,
     geometric_mean,
     hold_together,
+)
+from stoker.model.distributions import (
+    binomial_probability,
     incomplete_beta,
     student_probability,
     student_quantile,

@@ -10,7 +10,7 @@ from stoker.tuning.belief import Belief, Row
 from stoker.tuning.blame import find_faults, to_cut
 from stoker.tuning.explaining import explain_choice
 from stoker.tuning.grid import find_cut, list_points, make_canonical, make_grid, to_point
-from stoker.tuning.student import find_probability, find_quantile, find_ratio
+from stoker.tuning.student import find_ratio
 from stoker.tuning.triangular import factorise, solve_forward
 from tests.tuning.campaigns import SPACE
 
@@ -49,26 +49,6 @@ def test_a_cut_binds_only_what_means_something() -> None:
 
 def test_a_choice_that_the_space_lacks_is_no_point() -> None:
     assert to_point(GRID, {"topk": "3"}) is None
-
-
-@pytest.mark.parametrize(
-    ("probability", "degrees", "expected"),
-    # The usual table of Student's distribution.
-    [
-        (0.975, 1, 12.706),
-        (0.975, 2, 4.303),
-        (0.975, 5, 2.571),
-        (0.95, 10, 1.812),
-        (0.9875, 3, 4.177),
-    ],
-)
-def test_quantiles_are_the_tables(probability: float, degrees: int, expected: float) -> None:
-    assert find_quantile(probability, degrees) == pytest.approx(expected, abs=6e-4)
-
-
-def test_the_distribution_is_symmetric() -> None:
-    for degrees in range(1, 12):
-        assert find_probability(-1.3, degrees) == pytest.approx(1 - find_probability(1.3, degrees))
 
 
 def test_one_pair_bounds_nothing() -> None:

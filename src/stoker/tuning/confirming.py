@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from math import exp, log, sqrt
 from statistics import fmean
 
+from stoker.model.distributions import student_quantile
 from stoker.model.tuning import Outcome, Purpose, Trial
 from stoker.tuning.grid import Grid, Point, to_point
-from stoker.tuning.student import Ratio, find_quantile, find_ratio
+from stoker.tuning.student import Ratio, find_ratio
 
 #: Two finalists at most; the second is asked more of, so that both together are wrong in at most
 #: 3.75 of 100 campaigns where nothing is better.
@@ -59,7 +60,7 @@ def count_pairs(gain: float, noise: float, most: int, level: float) -> int:
 
 def find_width(noise: float, pairs: int, level: float) -> float:
     """Half of the interval that so many pairs will have, in logarithms."""
-    return find_quantile((1 + level) / 2, pairs - 1) * noise * sqrt(2 / pairs)
+    return student_quantile((1 + level) / 2, pairs - 1) * noise * sqrt(2 / pairs)
 
 
 def follow(grid: Grid, trials: Sequence[Trial], finalist: Finalist, level: float) -> Round:
