@@ -9,7 +9,9 @@ The first measures every configuration once in each pass and appends one line fo
 what the file has already is not measured again, so that it can be stopped and called again. With
 ``--doubtful`` only points whose repetitions lie more than 5 % apart are measured once more. The
 second makes `tests/tuning/surfaces/NAME.json` of the lines. ``--noise 10`` measures the default so
-often and says how much it varies. Engines lie where `make test` and `make test-engines` put them.
+often and says how much it varies. A burst on a disturbed core is sent again unless SURFACE_CALM_US
+is set high, which saves time where the core is never calm. Engines lie where
+`make test` and `make test-engines` put them.
 """
 
 from __future__ import annotations
