@@ -13,23 +13,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.model.benchmark import TokenCount
+from stoker.model.visible import visible
 
 #: What the parts of a streamed message are called that carry tokens; `reasoning` is vLLM's name.
 _TEXTS = ("content", "reasoning_content", "reasoning")
 _DONE = b"[DONE]"
 #: So much of an error's text is kept.
 _ERROR_CHARACTERS = 300
+#: No answer has as many tokens; a larger number would break the sums.
+_MOST_TOKENS = 10**9
+_HIDDEN = "[hidden]"
 
 
 @dataclass(slots=True)
 class Reading:
     """What is known of one answer. Moments are in seconds, as they were fed.
 
-    ``moments``: one for each event that carried content. ``is_whole``: the server said that it was
-    done. ``tool_calls``: id, name and arguments of each, by its place. ``error``: what an event of
-    the stream said that went wrong.
+    ``events``: of whatever kind. ``moments``: one for each event that carried content.
+    ``is_whole``: the server said that it was done. ``tool_calls``: id, name and arguments of each,
+    by its place. ``error``: what an event of the stream said that went wrong.
     """
 
+    events: int = 0
     moments: list[float] = field(default_factory=list)
     tokens: TokenCount = field(default_factory=TokenCount)
     texts: list[str] = field(default_factory=list)
@@ -40,18 +45,24 @@ class Reading:
 
 
 class AnswerReader:
-    """Reads one answer, piece by piece. ``keeps_text``: whether the answer's words are wanted."""
+    """Reads one answer, piece by piece. ``keeps_text``: whether the answer's words are wanted.
+    ``hidden``: a secret that no error may repeat."""
 
-    def __init__(self, *, keeps_text: bool = False) -> None:
+    def __init__(self, *, keeps_text: bool = False, hidden: str = "") -> None:
         self.reading = Reading()
         self._keeps_text = keeps_text
-        self._rest = b""
+        self._hidden = hidden
+        #: The pieces of a line that has not ended.
+        self._rest: list[bytes] = []
         self._data: list[bytes] = []
 
     def feed(self, moment: float, piece: bytes) -> None:
         """Take in a piece that came at ``moment``. An event belongs to the piece that ends it."""
-        lines = (self._rest + piece).split(b"\n")
-        self._rest = lines.pop()
+        self._rest.append(piece)
+        if b"\n" not in piece:
+            return
+        lines = b"".join(self._rest).split(b"\n")
+        self._rest = [lines.pop()]
         for ended in lines:
             line = ended.rstrip(b"\r")
             if line.startswith(b"data:"):
@@ -63,19 +74,20 @@ class AnswerReader:
 
     def _take(self, moment: float, data: bytes) -> None:
         reading = self.reading
+        reading.events += 1
         if data == _DONE:
             reading.is_whole = True
             return
         try:
             event = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             reading.error = reading.error or "an event of the stream is no JSON"
             return
         if not isinstance(event, dict):
             reading.error = reading.error or "an event of the stream is no object"
             return
         if event.get("error"):
-            reading.error = reading.error or describe_error(event)
+            reading.error = reading.error or describe_error(event, hidden=self._hidden)
         usage = event.get("usage")
         if isinstance(usage, dict):
             reading.tokens = read_usage(usage)
@@ -135,18 +147,21 @@ def read_usage(usage: Mapping[str, Any]) -> TokenCount:
     )
 
 
-def describe_error(body: object) -> str:
-    """What an error's body says, in a line. Engines put it at several places."""
+def describe_error(body: object, *, hidden: str = "") -> str:
+    """What an error's body says, in a line. Engines put it at several places, and some repeat the
+    key that they were given: ``hidden``."""
     while isinstance(body, dict):
         body = body.get("error") or body.get("message") or body.get("detail") or str(body)
-    text = " ".join(str(body).split())
+    text = str(body).replace(hidden, _HIDDEN) if hidden else str(body)
+    text = visible(" ".join(text.split()))
     return text[:_ERROR_CHARACTERS] or "the server said nothing"
 
 
 def _count(values: object, name: str) -> int | None:
     found = values.get(name) if isinstance(values, dict) else None
-    is_count = isinstance(found, int) and not isinstance(found, bool) and found >= 0
-    return found if is_count else None
+    if not isinstance(found, int) or isinstance(found, bool):
+        return None
+    return found if 0 <= found <= _MOST_TOKENS else None
 
 
 def _objects(values: object) -> Iterator[Mapping[str, Any]]:

@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from stoker.bench.landing import Landed, Landing
+from stoker.bench.load_failures import Failures, say_why
 from stoker.bench.load_values import Live, Patience, Ran, Target, Watch
 from stoker.bench.loop import allow_many_files, end_early, without_collector
 from stoker.bench.requests import Planned
 from stoker.bench.wire import Wire
 from stoker.errors import EndpointError
-from stoker.model.benchmark import Arrival, Load
+from stoker.model.benchmark import Arrival, Load, Sample
 
 #: How often the loop looks at its own lateness, and tells how far the load is.
 _LAG_SECONDS, _TELL_SECONDS = 0.005, 0.5
@@ -28,9 +29,6 @@ _LAG_SECONDS, _TELL_SECONDS = 0.005, 0.5
 _CONNECTS_AT_ONCE = 64
 #: Pieces that are read before the loop looks at its sockets again: about a quarter of a ms.
 _SLICE_PIECES = 48
-#: A place that got an error waits so long before it asks again, so that a dying server is not
-#: hammered. A load ends when so many errors, and nothing else for so long, have come.
-_PAUSE_SECONDS, _GIVE_UP_SECONDS, _LEAST_FAILURES = 0.25, 10.0, 8
 _UNFINISHED = "it had not ended when the load was over"
 
 
@@ -73,16 +71,17 @@ class _Run:
         self, target: Target, load: Load, plans: Iterator[Planned], patience: Patience
     ) -> None:
         self._target, self._load, self._plans, self._patience = target, load, plans, patience
-        self._landing = Landing()
+        self._landing = Landing(self._judge, hidden=target.key)
+        self._failures = Failures(load.concurrency)
         self._idle: deque[Wire] = deque()
         self._flights: dict[Wire, _Flight] = {}
         self._connecting: set[asyncio.Task[None]] = set()
-        self._paused = 0
-        self._sent = self._ended_count = self._failed = self._in_a_row = self._events = 0
-        self._answered_at = self._stopped_at = 0.0
+        self._paused: set[asyncio.TimerHandle] = set()
+        self._sent = self._ended_count = self._events = 0
+        self._stopped_at = 0.0
         self._lags: list[float] = []
-        self._said, self._last_error = "", ""
-        self._is_stopped = self._was_interrupted = self._is_reading = False
+        self._said = ""
+        self._is_stopped = self._was_interrupted = self._has_given_up = self._is_reading = False
 
     async def work(self, watch: Watch) -> Ran:
         """Run the whole load."""
@@ -90,7 +89,8 @@ class _Run:
         self._over: asyncio.Future[None] = self._loop.create_future()
         await self._open()
         with end_early(self._loop, self._interrupt), without_collector():
-            self._started = self._landing.started = self._answered_at = time.perf_counter()
+            self._started = self._landing.started = time.perf_counter()
+            self._failures.begin(self._started)
             cpu = time.process_time()
             self._watch_lag(self._started)
             telling = self._loop.create_task(self._tell(watch))
@@ -113,6 +113,8 @@ class _Run:
             busy_share=share,
             said=self._said,
             was_interrupted=self._was_interrupted,
+            has_given_up=self._has_given_up,
+            wait_seconds=self._failures.wait_seconds,
         )
 
     def _begin(self) -> None:
@@ -124,6 +126,10 @@ class _Run:
 
     def _lose(self, why: str) -> None:
         """A connection could not be made in the middle."""
+        raise NotImplementedError
+
+    def _recover(self, pause_seconds: float) -> None:
+        """A request failed, and its connection is gone."""
         raise NotImplementedError
 
     # --- connections ---
@@ -146,7 +152,7 @@ class _Run:
             raise EndpointError(
                 "refused",
                 f"{len(self._idle)} of {wanted} connections to {self._target.authority} were made, "
-                f"then: {failure or 'no answer in time'}",
+                f"then: {say_why(failure)}",
                 "ask for fewer at once, or raise `ulimit -n` and the server's own limit"
                 if self._idle
                 else "is the server running there?",
@@ -172,7 +178,7 @@ class _Run:
                 wire = await self._connect()
             except OSError as error:  # a timeout is one of these
                 self._connecting.discard(task)
-                fail(f"no connection: {error or 'no answer in time'}")
+                fail(f"no connection: {say_why(error)}")
                 return
             self._connecting.discard(task)
             then(wire)
@@ -212,14 +218,16 @@ class _Run:
             sent=wire.sent_at,
             ended=wire.ended_at,
             status=wire.status,
+            media_type=wire.headers.get(b"content-type", b"").decode("latin-1").lower(),
             error=wire.error,
             pieces=wire.pieces,
         )
         self._count(landed)
-        following = self._read(landed)
-        if landed.has_failed and not self._is_stopped:
+        has_failed, following = self._read(landed)
+        if has_failed and not self._is_stopped:
             wire.close()
-            self._pause()
+            self._recover(self._failures.note_wait(wire.headers.get(b"retry-after", b"")))
+            self._end_if_hopeless()
         elif following is not None and not self._is_stopped and not self._has_sent_all():
             planned = following
             self._with(wire, lambda free: self._send(free, planned, time.perf_counter()))
@@ -234,18 +242,6 @@ class _Run:
         wire.close()
         self._connect_then(then, self._lose)
 
-    def _pause(self) -> None:
-        """After a failure a place waits before it asks again, on a new connection."""
-        self._paused += 1
-        self._loop.call_later(_PAUSE_SECONDS, self._go_on)
-
-    def _go_on(self) -> None:
-        self._paused -= 1
-        if self._is_stopped:
-            self._look_whether_over()
-        else:
-            self._connect_then(self._take, self._lose)
-
     def _land_without(self, flight: _Flight, why: str) -> None:
         """A request that found no connection failed."""
         now = time.perf_counter()
@@ -259,41 +255,42 @@ class _Run:
             pieces=[],
         )
         self._count(landed)
-        self._read(landed)
-        self._lose(why)
+        self._landing.read_at_once(landed)
+        if not self._is_stopped:
+            self._recover(self._failures.note_wait(b""))
+            self._end_if_hopeless()
+        self._look_whether_over()
 
     def _count(self, landed: Landed) -> None:
         self._ended_count += 1
         self._events += len(landed.pieces)
-        if landed.has_failed:
-            self._count_failure(landed.error or f"HTTP status {landed.status}")
-        else:
-            self._in_a_row, self._answered_at = 0, landed.ended
 
-    def _count_failure(self, why: str) -> None:
-        self._failed += 1
-        self._in_a_row += 1
-        self._last_error = why
-        most = max(_LEAST_FAILURES, 2 * self._load.concurrency)
-        never_answered = self._ended_count == self._failed
-        silence = time.perf_counter() - self._answered_at
-        if self._in_a_row >= most and (never_answered or silence > _GIVE_UP_SECONDS):
-            self._said = (
-                f"ended early: nothing but errors ({self._in_a_row} in a row); the last: {why}"
-            )
+    def _judge(self, sample: Sample) -> None:
+        """An answer has been read."""
+        if sample.error:
+            self._failures.note_failure(sample.error)
+        else:
+            self._failures.note_answer(sample.ended_seconds + self._started)
+
+    def _end_if_hopeless(self) -> None:
+        why = "" if self._is_stopped else self._failures.find_end(time.perf_counter())
+        if why:
+            self._said, self._has_given_up = why, True
             self._stop()
 
-    def _read(self, landed: Landed) -> Planned | None:
-        """Read an answer now if the next request depends on it, which is returned; else soon."""
-        follow = None if landed.has_failed else landed.planned.follow
-        if follow is not None:
-            answer = self._landing.read_at_once(landed)
-            return None if answer is None else follow(answer)
-        self._landing.add(landed)
-        if not self._is_reading:
-            self._is_reading = True
-            self._loop.call_soon(self._read_slice)
-        return None
+    def _read(self, landed: Landed) -> tuple[bool, Planned | None]:
+        """Read an answer now if something depends on it, else soon. Whether it is known to have
+        failed, and the request that follows from it."""
+        follow = landed.planned.follow
+        # Among failures the next one is to be known in time for a pause.
+        if follow is None and not landed.has_failed and not self._failures.in_a_row:
+            self._landing.add(landed)
+            if not self._is_reading:
+                self._is_reading = True
+                self._loop.call_soon(self._read_slice)
+            return False, None
+        answer = self._landing.read_at_once(landed)
+        return answer is None, None if answer is None or follow is None else follow(answer)
 
     def _read_slice(self) -> None:
         self._is_reading = self._landing.read_some(_SLICE_PIECES)
@@ -306,6 +303,9 @@ class _Run:
         """Send nothing more; what is under way may end."""
         if not self._is_stopped:
             self._is_stopped, self._stopped_at = True, time.perf_counter()
+            for pause in self._paused:
+                pause.cancel()
+            self._paused.clear()
             self._loop.call_later(self._patience.drain_seconds, self._give_up, _UNFINISHED)
         self._look_whether_over()
 
@@ -324,15 +324,21 @@ class _Run:
         self._look_whether_over()
 
     def _look_whether_over(self) -> None:
-        is_quiet = not self._flights and not self._connecting and not self._paused
+        is_quiet = not self._flights and not self._connecting
         if self._is_stopped and is_quiet and not self._over.done():
             self._over.set_result(None)
 
     # --- looking at itself ---
 
     def _watch_lag(self, due: float) -> None:
+        """Note how late the loop is. While it could not look, it was as late at each moment when it
+        should have: a process that stood still for a second is not late once but all the time."""
         now = time.perf_counter()
-        self._lags.append(max(now - due, 0.0))
+        late = max(now - due, 0.0)
+        self._lags.append(late)
+        while late > _LAG_SECONDS:
+            late -= _LAG_SECONDS
+            self._lags.append(late)
         self._loop.call_later(_LAG_SECONDS, self._watch_lag, now + _LAG_SECONDS)
 
     async def _tell(self, watch: Watch) -> None:
@@ -350,9 +356,10 @@ class _Run:
                     seconds=now - self._started,
                     sent=self._sent,
                     ended=self._ended_count,
-                    failed=self._failed,
+                    failed=self._failures.count,
                     busy=len(self._flights),
                     events_per_second=max(events - told_events, 0) / (now - told_at),
+                    is_ending=self._is_stopped,
                 )
             )
             told_at, told_events = now, events
@@ -375,11 +382,22 @@ class _ClosedRun(_Run):
             self._send(wire, planned, time.perf_counter())
 
     def _lose(self, why: str) -> None:
-        self._count_failure(why)
         if self._is_stopped:
             self._look_whether_over()
-        else:
-            self._pause()
+            return
+        self._failures.note_failure(why)
+        self._recover(self._failures.note_wait(b""))
+        self._end_if_hopeless()
+
+    def _recover(self, pause_seconds: float) -> None:
+        """Its place waits before it asks again, on a new connection."""
+
+        def go_on() -> None:
+            self._paused.discard(pause)
+            self._connect_then(self._take, self._lose)
+
+        pause = self._loop.call_later(pause_seconds, go_on)
+        self._paused.add(pause)
 
 
 class _OpenRun(_Run):
@@ -392,12 +410,17 @@ class _OpenRun(_Run):
     ) -> None:
         super().__init__(target, load, plans, patience)
         self._waiting: deque[tuple[Planned, float]] = deque()
+        self._have_all_come = False
 
     def _begin(self) -> None:
-        moment = None if self._has_sent_all() else next(self.moments, None)
+        """Wait for the next request that is due."""
+        have_come = self._sent + len(self._waiting)
+        is_enough = bool(self._load.requests) and have_come >= self._load.requests
+        moment = None if is_enough else next(self.moments, None)
         planned = None if moment is None else next(self._plans, None)
         if moment is None or planned is None:
-            self._stop()
+            self._have_all_come = True
+            self._serve_waiting()
             return
         due = self._started + moment
         self._loop.call_later(due - time.perf_counter(), self._arrive, planned, due)
@@ -405,21 +428,26 @@ class _OpenRun(_Run):
     def _arrive(self, planned: Planned, due: float) -> None:
         if self._is_stopped:
             return
+        self._waiting.append((planned, due))
+        self._serve_waiting()
+        self._begin()
+
+    def _serve_waiting(self) -> None:
+        """Send what is due, as far as so many may be under way."""
+        while self._waiting and not self._is_stopped and not self._has_sent_all():
+            busy = len(self._flights) + len(self._connecting)
+            if self._load.concurrency and busy >= self._load.concurrency:
+                return
+            self._send_one(*self._waiting.popleft())
+        if self._have_all_come:
+            self._stop()
+
+    def _send_one(self, planned: Planned, due: float) -> None:
         while self._idle:
             wire = self._idle.popleft()
             if wire.can_go_on:
                 self._send(wire, planned, due)
-                break
-        else:
-            self._send_elsewhere(planned, due)
-        self._begin()
-
-    def _send_elsewhere(self, planned: Planned, due: float) -> None:
-        """On a new connection, or later where as many are busy as may be."""
-        busy = len(self._flights) + len(self._connecting)
-        if self._load.concurrency and busy >= self._load.concurrency:
-            self._waiting.append((planned, due))
-            return
+                return
         flight = _Flight(number=self._sent, planned=planned, due=due)
         self._sent += 1
         self._connect_then(
@@ -427,14 +455,17 @@ class _OpenRun(_Run):
         )
 
     def _take(self, wire: Wire) -> None:
-        if self._waiting and not self._is_stopped:
-            self._send(wire, *self._waiting.popleft())
-            return
         self._idle.append(wire)
+        self._serve_waiting()
         self._look_whether_over()
 
     def _lose(self, why: str) -> None:
+        self._serve_waiting()
         self._look_whether_over()
+
+    def _recover(self, pause_seconds: float) -> None:
+        """Requests come when they are due, whatever became of others."""
+        self._serve_waiting()
 
 
 def _render(target: Target, planned: Planned) -> bytes:
@@ -443,6 +474,7 @@ def _render(target: Target, planned: Planned) -> bytes:
         f"Host: {target.authority}",
         "Content-Type: application/json",
         "Accept: text/event-stream",
+        "Accept-Encoding: identity",
         f"Content-Length: {len(planned.body)}",
     ]
     if target.key:

@@ -36,7 +36,7 @@ class Patience:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
     """How far a load is, about twice a second. The rate is over the time since the last telling,
-    in pieces that came, which are not tokens."""
+    in pieces that came, which are not tokens. ``is_ending``: nothing more is sent."""
 
     seconds: float
     sent: int
@@ -44,12 +44,15 @@ class Live:
     failed: int
     busy: int
     events_per_second: float
+    is_ending: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
     """A load as it went. ``stopped_seconds``: from when on nothing more was sent. ``lags_seconds``:
-    how late the loop was each time that it looked. ``said``: why it ended before its time."""
+    how late the loop was each time that it looked, and each time that it should have looked while
+    it could not. ``said``: why it ended before its time. ``has_given_up``: since the server did
+    nothing but fail. ``wait_seconds``: the longest that the server asked to wait for."""
 
     samples: tuple[Sample, ...]
     stopped_seconds: float
@@ -58,6 +61,8 @@ class Ran:
     busy_share: float
     said: str = ""
     was_interrupted: bool = False
+    has_given_up: bool = False
+    wait_seconds: float = 0.0
 
 
 Watch = Callable[[Live], None]

@@ -30,7 +30,25 @@ def end_early(loop: asyncio.AbstractEventLoop, end: Callable[[], None]) -> Itera
     finally:
         for number, handler in before:
             loop.remove_signal_handler(number)
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+@contextmanager
+def hold_signals() -> Iterator[list[int]]:
+    """While it lasts, signals to end only note that they came: what was measured is to be kept
+    first."""
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
+    before = [(number, signal.getsignal(number)) for number in _ENDING]
+    for number in _ENDING:
+        signal.signal(number, lambda number, frame: came.append(number))
+    try:
+        yield came
+    finally:
+        for number, handler in before:
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 @contextmanager

@@ -19,6 +19,13 @@ _BUFFER_BYTES = 1 << 16
 #: An answer may be as large as this; whatever sends more is no model server.
 LIMIT_BYTES = 1 << 26
 
+#: Statuses below only say that an answer will come.
+_FIRST_FINAL = 200
+#: What is kept of an answer's head, besides its status.
+_KEPT_HEADERS = (b"content-type", b"retry-after")
+#: What says where a body ends; a body without any of these ends with the connection.
+_LENGTHS = (b"content-length", b"transfer-encoding")
+
 #: (the wire) once an answer has ended or failed
 Ended = Callable[["Wire"], None]
 
@@ -27,12 +34,14 @@ class Wire(asyncio.BufferedProtocol):
     """A connection. While ``is_busy`` an answer is awaited; ``error`` says why none came whole.
 
     ``pieces``: (moment, bytes of the body). ``status``: 0 until the head of the answer has come.
-    ``can_go_on``: whether another request may be sent.
+    ``headers``: the few that matter here, by their names in small letters. ``can_go_on``: whether
+    another request may be sent.
     """
 
     def __init__(self) -> None:
         self.pieces: list[tuple[float, bytes]] = []
         self.status = 0
+        self.headers: dict[bytes, bytes] = {}
         self.error = ""
         self.is_busy = False
         self.is_open = False
@@ -46,6 +55,7 @@ class Wire(asyncio.BufferedProtocol):
         self._view = memoryview(self._buffer)
         self._moment = 0.0
         self._bytes = 0
+        self._has_head = self._has_length = False
         self._is_last = False
         self._is_complete = False
 
@@ -53,8 +63,9 @@ class Wire(asyncio.BufferedProtocol):
 
     def ask(self, request: bytes, ended: Ended) -> None:
         """Send a whole request; ``ended`` is called once, never from within this call."""
-        self.pieces = []
+        self.pieces, self.headers = [], {}
         self.status, self.error, self._bytes = 0, "", 0
+        self._has_head = self._has_length = False
         self.is_busy, self._is_complete = True, False
         self._ended = ended
         self._parser = httptools.HttpResponseParser(self)
@@ -107,13 +118,21 @@ class Wire(asyncio.BufferedProtocol):
         try:
             self._parser.feed_data(self._view[:nbytes])
         except httptools.HttpParserError as error:
-            self.give_up(f"the server broke HTTP: {error}")
+            self._is_last = True
+            if not self._is_complete:  # what comes behind a whole answer is nobody's
+                self.give_up(f"the server broke HTTP: {error}")
+                return
+        except httptools.HttpParserUpgrade:
+            self.give_up("the server wants to go on in another protocol than HTTP")
             return
         if self._is_complete:
             self._end("")
 
     def eof_received(self) -> bool:
         """The server closed its side; what has no length ends with it."""
+        if self.is_busy and self._has_head and not self._has_length and not self.error:
+            self._is_last = True
+            self._end("")
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -128,11 +147,26 @@ class Wire(asyncio.BufferedProtocol):
 
     def on_status(self, status: bytes) -> None:
         """The head begins."""
-        if self._parser is not None:
+        if self._parser is not None and not self._is_complete:
             self.status = self._parser.get_status_code()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A line of the head."""
+        key = name.lower()
+        if key in _LENGTHS:
+            self._has_length = True
+        elif key in _KEPT_HEADERS:
+            self.headers[key] = value
+
+    def on_headers_complete(self) -> None:
+        """The head is whole; one that only promises an answer is none."""
+        self._has_head = self.status >= _FIRST_FINAL
 
     def on_body(self, body: bytes) -> None:
         """A part of the body, without its framing."""
+        if self._is_complete:
+            self._is_last = True
+            return
         self._bytes += len(body)
         if self._bytes > LIMIT_BYTES:
             self.give_up(f"the answer is larger than {LIMIT_BYTES >> 20} MiB")
@@ -141,7 +175,7 @@ class Wire(asyncio.BufferedProtocol):
 
     def on_message_complete(self) -> None:
         """The answer is whole, unless it only said that one will come."""
-        if self.status >= 200 and self._parser is not None:
+        if self._parser is not None and self.status >= _FIRST_FINAL and not self._is_complete:
             self._is_complete = True
             self._is_last = not self._parser.should_keep_alive()
 

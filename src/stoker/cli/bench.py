@@ -15,6 +15,7 @@ from stoker.cli import bench_options as options
 from stoker.cli.exit import ExitCode
 
 if TYPE_CHECKING:
+    from stoker.cli.bench_output import Written
     from stoker.commands.bench import Benched
     from stoker.model.benchmark import Benchmark
 
@@ -78,17 +79,17 @@ def run(
 ) -> None:
     """Measure a verified server under load, and keep the result.
 
-    Ends with 0 if answers were measured, with 5 if the server breaks its contract or gave none,
-    with 130 if it was interrupted (what was measured until then is kept).
+    Ends with 0 if every load has a result, with 5 if the server breaks its contract or gave
+    nothing but errors, with 7 if a load has no result otherwise or a file was not written, with 130
+    if it was interrupted. What was measured until then is shown and kept.
     """
-    from stoker.cli.bench_loads import Asked, make_loads, parse_body
+    from stoker.cli.bench_loads import Asked, make_loads, make_objectives, parse_body
     from stoker.cli.bench_output import check_outputs, write_outputs
     from stoker.cli.progress import JsonReporter, TextReporter
     from stoker.cli.world import build_world
     from stoker.commands.bench import BenchWish, bench
     from stoker.commands.bench_server import Which
     from stoker.commands.bench_traffic import TrafficWish
-    from stoker.model.benchmark import Objectives
 
     wish = BenchWish(
         which=Which(
@@ -116,7 +117,7 @@ def run(
                 warmup=warmup,
             )
         ),
-        objectives=Objectives(ttft_ms=ttft, tpot_ms=tpot, e2e_ms=e2e),
+        objectives=make_objectives(ttft=ttft, tpot=tpot, e2e=e2e),
     )
     reporter = JsonReporter() if as_json else TextReporter()
     try:
@@ -129,7 +130,7 @@ def run(
     _print(done, written, as_json=as_json, is_verbose=verbose)
 
 
-def _print(done: Benched, written: list[str], *, as_json: bool, is_verbose: bool) -> None:
+def _print(done: Benched, written: Written, *, as_json: bool, is_verbose: bool) -> None:
     from stoker.cli.output import print_text, print_value
 
     if as_json:
@@ -137,11 +138,14 @@ def _print(done: Benched, written: list[str], *, as_json: bool, is_verbose: bool
     else:
         _show(done.benchmark, is_verbose=is_verbose)
         kept = [f"kept as {done.benchmark.id}"] if done.kept else []
-        print_text("\n".join([*kept, *written]))
+        if lines := [*kept, *written.told]:
+            print_text("\n".join(lines))
     if done.was_interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
     if done.has_failed:
         raise typer.Exit(ExitCode.CONTRACT_FAILED)
+    if done.lacks_result or not written.is_whole:
+        raise typer.Exit(ExitCode.ROLLED_BACK)
 
 
 def _show(benchmark: Benchmark, *, is_verbose: bool) -> None:
@@ -191,15 +195,20 @@ def list_verb(
     as_json: AsJson = False,
 ) -> None:
     """List what was measured and kept, the newest first."""
+    import json
+
     from stoker.cli.output import print_text, print_value
     from stoker.cli.progress import SilentReporter
     from stoker.cli.world import build_world
     from stoker.commands.bench_kept import list_kept
+    from stoker.model.document import render_document
     from stoker.report.benchmark_text import render_benchmarks
 
     found = list_kept(build_world(SilentReporter()), name)
     if as_json:
-        print_value({"schema": "benchmarks/1", "benchmarks": found.benchmarks})
+        documents = [json.loads(render_document(each)) for each in found.benchmarks]
+        complaints = list(found.complaints)
+        print_value({"schema": "benchmarks/1", "benchmarks": documents, "complaints": complaints})
     else:
         print_text(render_benchmarks(found.benchmarks, found.complaints))
 
@@ -230,7 +239,9 @@ def show(
     written = write_outputs(world, output or (), found, samples)
     if as_json:
         print_value(found)
-        return
-    _show(found, is_verbose=verbose)
-    if written:
-        print_text("\n".join(written))
+    else:
+        _show(found, is_verbose=verbose)
+        if written.told:
+            print_text("\n".join(written.told))
+    if not written.is_whole:
+        raise typer.Exit(ExitCode.ROLLED_BACK)

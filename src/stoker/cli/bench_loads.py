@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from stoker.errors import UsageError
-from stoker.model.benchmark import Arrival, Load
+from stoker.model.benchmark import Arrival, Load, Objectives
 from stoker.model.facts import Plain
 
 Number = TypeVar("Number", int, float)
@@ -34,17 +34,19 @@ class Asked:
 
 def make_loads(asked: Asked) -> tuple[Load, ...]:
     """The loads of a sweep, in their order. Raises UsageError."""
-    from stoker.commands.soaking import parse_duration
-
     kinds = (asked.rate is not None) + (asked.replay is not None)
     if kinds > 1:
         raise UsageError("--rate and --replay are two ways to send", "give one of them")
     if asked.is_constant and asked.rate is None:
         raise UsageError("--constant says how --rate is meant", "give --rate too")
-    seconds = parse_duration(asked.seconds) if asked.seconds else 0.0
+    if asked.replay is not None and not 0 < asked.replay < math.inf:
+        raise UsageError(
+            f"--replay takes a speed above 0, not {asked.replay:g}", "--replay 1 is as recorded"
+        )
+    seconds = _parse_seconds(asked.seconds)
     requests = asked.requests or 0
     if asked.replay is not None:
-        most = _counts(asked.concurrency or "0", least=0)
+        most = _counts(_given(asked.concurrency, "0"), least=0)
         return tuple(
             Load(
                 arrival=Arrival.REPLAY,
@@ -63,11 +65,16 @@ def make_loads(asked: Asked) -> tuple[Load, ...]:
         if any(not 0 < rate < math.inf for rate in rates):
             raise UsageError("--rate takes requests a second above 0", "--rate 0.5,2,8")
         arrival = Arrival.CONSTANT if asked.is_constant else Arrival.POISSON
-        (most_at_once,) = _counts(asked.concurrency or "0", least=0)[:1]
+        bounds = _counts(_given(asked.concurrency, "0"), least=0)
+        if len(bounds) > 1:
+            raise UsageError(
+                "with --rate, --concurrency is the most at once, one number for all rates",
+                "sweep one of them at a time",
+            )
         return tuple(
             Load(
                 arrival=arrival,
-                concurrency=most_at_once,
+                concurrency=bounds[0],
                 rate_per_second=rate,
                 requests=requests,
                 seconds=seconds,
@@ -82,8 +89,31 @@ def make_loads(asked: Asked) -> tuple[Load, ...]:
             seconds=seconds,
             warmup_requests=count if asked.warmup is None else asked.warmup,
         )
-        for count in _counts(asked.concurrency or str(DEFAULT_CONCURRENCY), least=1)
+        for count in _counts(_given(asked.concurrency, str(DEFAULT_CONCURRENCY)), least=1)
     )
+
+
+def _given(text: str | None, usual: str) -> str:
+    return usual if text is None else text
+
+
+def _parse_seconds(text: str | None) -> float:
+    if text is None:
+        return 0.0
+    from stoker.commands.soaking import parse_duration
+
+    return parse_duration(text)
+
+
+def make_objectives(*, ttft: float | None, tpot: float | None, e2e: float | None) -> Objectives:
+    """What a request must keep, in milliseconds. Raises UsageError."""
+    for option, value in (("--ttft", ttft), ("--tpot", tpot), ("--e2e", e2e)):
+        if value is not None and not 0 < value < math.inf:
+            raise UsageError(
+                f"{option} takes milliseconds above 0, not {value:g}",
+                f"{option} 500 is half a second",
+            )
+    return Objectives(ttft_ms=ttft, tpot_ms=tpot, e2e_ms=e2e)
 
 
 def parse_counts(text: str) -> tuple[int, ...]:

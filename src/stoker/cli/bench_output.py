@@ -27,6 +27,14 @@ class _Form:
     render: Render
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A line for each file that was asked for, and whether all were written."""
+
+    told: tuple[str, ...] = ()
+    is_whole: bool = True
+
+
 def check_outputs(world: World, paths: Sequence[str]) -> None:
     """Refuse what cannot be written before anything is measured. Raises UsageError."""
     from stoker.commands.output_file import check_output
@@ -39,11 +47,11 @@ def check_outputs(world: World, paths: Sequence[str]) -> None:
 
 def write_outputs(
     world: World, paths: Sequence[str], benchmark: Benchmark, samples: Samples
-) -> list[str]:
-    """Write the files; a line for each, of one that could not be written too."""
+) -> Written:
+    """Write the files, as far as that is possible."""
     from stoker.commands.output_file import write_output
 
-    told = []
+    told, is_whole = [], True
     for path in paths:
         form = _find_form(path)
         try:
@@ -51,7 +59,8 @@ def write_outputs(
             told.append(f"wrote {path}")
         except (HostError, UsageError) as error:
             told.append(f"{path} was not written: {error.summary}")
-    return told
+            is_whole = False
+    return Written(told=tuple(told), is_whole=is_whole)
 
 
 def _find_form(path: str) -> _Form:

@@ -11,15 +11,18 @@ import platform
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from heapq import nlargest
 from itertools import tee
 
 from stoker.bench.load import run_load
 from stoker.bench.load_values import Live, Patience, Ran
+from stoker.bench.loop import hold_signals
 from stoker.bench.measuring import mark_warmup, measure
 from stoker.bench.requests import Planned
 from stoker.bench.starving import Watched
-from stoker.commands.bench_metrics import tell_metrics, watch_metrics
-from stoker.commands.bench_server import Server, Which, find_bench_server
+from stoker.commands.bench_metrics import WatchedMetrics, tell_metrics, watch_metrics
+from stoker.commands.bench_notes import describe_load, make_notes
+from stoker.commands.bench_server import Server, Which, find_process, locate_server, verify_server
 from stoker.commands.bench_traffic import (
     Traffic,
     TrafficWish,
@@ -38,6 +41,8 @@ from stoker.state.benchmarks import keep_benchmark
 #: Warm-up of a closed loop, for each place: the first requests meet cold caches and kernels.
 WARMUP_OF_PLACES = 1
 DEFAULT_SECONDS = 30.0
+#: Errors that are kept of a load; a server may put a number of its own into each.
+_MOST_ERRORS = 20
 Moments = Iterator[float] | None
 
 
@@ -55,25 +60,30 @@ class BenchWish:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benched:
     """What came of it. ``samples``: those of each point. ``kept``: the document's path, empty where
-    it could not be written. ``was_interrupted``: by the person."""
+    it could not be written. ``was_interrupted``: by the person. ``has_failed``: a load got nothing
+    but errors, at last or at all, or could not begin."""
 
     benchmark: Benchmark
     samples: tuple[tuple[Sample, ...], ...]
     kept: str = ""
     was_interrupted: bool = False
+    has_failed: bool = False
 
     @property
-    def has_failed(self) -> bool:
-        """Whether a load got no whole answer at all."""
-        return any(not point.window.requests for point in self.benchmark.points)
+    def lacks_result(self) -> bool:
+        """Whether a load has none: nothing of it was measured, or the client did not keep up."""
+        return any(
+            point.health.complaints or not point.window.requests for point in self.benchmark.points
+        )
 
 
 def bench(world: World, wish: BenchWish) -> Benched:
     """Measure a server. Raises UsageError, ContractFailed, EndpointError or HostError."""
     check_loads(wish.loads)
     traffic = choose_traffic(wish.traffic)
-    server = find_bench_server(world, wish.which)
-    return bench_server(world, wish, server, traffic)
+    server = locate_server(world, wish.which)
+    check_traffic(traffic, server, wish.loads)  # before the minute that a verification may take
+    return bench_server(world, wish, verify_server(world, wish.which, server), traffic)
 
 
 def bench_server(
@@ -86,6 +96,7 @@ def bench_server(
 ) -> Benched:
     """The same for a server and a traffic that are found already. ``spared``: benchmarks that are
     kept whatever becomes of old ones."""
+    check_loads(wish.loads)
     check_traffic(traffic, server, wish.loads)
     tokens_per_word, notes = calibrate_words(traffic, server)
     work = _Work(world, wish, server, traffic=traffic, tokens_per_word=tokens_per_word)
@@ -130,10 +141,12 @@ class _Work:
         self._id = f"b{began:%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
         self._points: list[Point] = []
         self._samples: list[tuple[Sample, ...]] = []
+        self._watched = WatchedMetrics()
+        self._process = server.state.process if server.state else ""
 
     def measure_all(self) -> Benched:
         """All loads, one after the other."""
-        kept, was_interrupted = "", False
+        kept, was_interrupted, has_failed = "", False, False
         for number, load in enumerate(self._wish.loads):
             try:
                 ran = self._run(number, load)
@@ -141,22 +154,28 @@ class _Work:
                 if not self._points:
                     raise
                 was_interrupted = isinstance(error, KeyboardInterrupt)
-                self.notes += (f"{_describe(load)} was not measured: {_say(error)}",)
+                has_failed = not was_interrupted
+                self._note(f"{describe_load(load)} was not measured: {_say(error)}")
                 break
-            kept = self._keep()
-            if ran.was_interrupted or not self._points[-1].window.requests:
-                was_interrupted = ran.was_interrupted
+            with hold_signals() as came:
+                self._measure(load, ran)
+                kept = self._keep()
+            was_interrupted = ran.was_interrupted or bool(came)
+            has_failed = ran.has_given_up or _got_nothing(ran)
+            if was_interrupted or has_failed:
                 break
+        with hold_signals():
+            kept = self._keep() or kept
         return Benched(
             benchmark=self._benchmark(),
             samples=tuple(self._samples),
-            kept=self._keep() or kept,
+            kept=kept,
             was_interrupted=was_interrupted,
+            has_failed=has_failed,
         )
 
     def _run(self, number: int, load: Load) -> Ran:
         server, wish = self._server, self._wish
-        text = f"measuring {_describe(load)}"
         plans, twin = tee(
             plan_traffic(
                 self._traffic, server, load, tokens_per_word=self._tokens_per_word, number=number
@@ -166,43 +185,57 @@ class _Work:
         if load.arrival is not Arrival.REPLAY:
             del twin  # it would keep every request
         whole = replace(load, requests=load.requests + load.warmup_requests if load.requests else 0)
-        with watch_metrics(server.endpoint, server.subject) as watched:
-            ran = run_load(
+        with watch_metrics(server.endpoint, server.subject) as self._watched:
+            return run_load(
                 server.target,
                 whole,
                 plans,
                 moments=moments,
                 patience=wish.patience,
-                watch=lambda live: self._tell(text, load, live),
+                watch=lambda live: self._tell(load, live),
             )
+
+    def _measure(self, load: Load, ran: Ran) -> None:
         samples = mark_warmup(ran.samples, load.warmup_requests)
         point = measure(
             samples,
             load,
-            objectives=wish.objectives,
+            objectives=self._wish.objectives,
             watched=Watched(lags_seconds=ran.lags_seconds, busy_share=ran.busy_share),
-            server=tell_metrics(watched, server.served.engine),
+            server=tell_metrics(self._watched, self._server.served.engine),
             was_interrupted=ran.was_interrupted,
         )
-        if ran.said:
-            point = replace(point, notes=(*point.notes, ran.said))
-        self._points.append(point)
+        notes = (*point.notes, *make_notes(point, ran), *self._note_restart())
+        errors = dict(nlargest(_MOST_ERRORS, point.errors.items(), key=lambda pair: pair[1]))
+        left = sum(point.errors.values()) - sum(errors.values())
+        if left:
+            errors["other errors"] = left
+        self._points.append(replace(point, notes=notes, errors=errors))
         self._samples.append(samples)
-        return ran
 
-    def _tell(self, text: str, load: Load, live: Live) -> None:
-        fraction = _fraction(load, live)
-        failed = f", {live.failed} failed" if live.failed else ""
-        figures = (
-            f"{live.events_per_second:,.0f} events/s, {live.ended:,} answered, "
-            f"{live.busy} under way{failed}"
+    def _note_restart(self) -> tuple[str, ...]:
+        """A process that was started in the middle is another one than was verified."""
+        if not self._process:
+            return ()
+        before, self._process = self._process, find_process(self._world, self._server)
+        if self._process == before:
+            return ()
+        note = (
+            "The server was started again, or ended, while it was measured: these are figures of "
+            "its failing and its warming up too."
         )
+        return (note,)
+
+    def _tell(self, load: Load, live: Live) -> None:
+        failed = f", {live.failed:,} failed" if live.failed else ""
+        doing = f"waiting for {live.busy:,} answers" if live.is_ending else f"{live.busy} under way"
         self._world.reporter.emit(
             Event(
                 kind=EventKind.PROGRESS,
                 subject=self._server.served.name or self._server.served.url,
-                text=f"{text}: {figures}",
-                fraction=fraction,
+                text=f"measuring {describe_load(load)}: {live.events_per_second:,.0f} events/s, "
+                f"{live.ended:,} answered, {doing}{failed}",
+                fraction=None if live.is_ending else _fraction(load, live),
             )
         )
 
@@ -261,12 +294,9 @@ def _fraction(load: Load, live: Live) -> float | None:
     return min(max(shares), 1.0) if shares else None
 
 
-def _describe(load: Load) -> str:
-    if load.arrival is Arrival.CLOSED:
-        return f"{load.concurrency} at once"
-    if load.arrival is Arrival.REPLAY:
-        return "the recorded trace"
-    return f"{load.rate_per_second:g} requests/s ({load.arrival.value})"
+def _got_nothing(ran: Ran) -> bool:
+    """Whether requests ended and none of them well."""
+    return bool(ran.samples) and all(sample.error for sample in ran.samples)
 
 
 def _say(error: BaseException) -> str:

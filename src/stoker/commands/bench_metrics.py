@@ -20,7 +20,7 @@ _READ_SECONDS = 1.0
 
 
 @dataclass(slots=True)
-class Watched:
+class WatchedMetrics:
     """What was read; complete once the watching has ended."""
 
     before: str = ""
@@ -29,9 +29,9 @@ class Watched:
 
 
 @contextmanager
-def watch_metrics(endpoint: Endpoint, subject: Subject) -> Iterator[Watched]:
+def watch_metrics(endpoint: Endpoint, subject: Subject) -> Iterator[WatchedMetrics]:
     """Read the server's metrics before, between and after what happens inside."""
-    watched = Watched(before=_read(endpoint, subject))
+    watched = WatchedMetrics(before=_read(endpoint, subject))
     if not watched.before:
         yield watched
         return
@@ -51,7 +51,7 @@ def watch_metrics(endpoint: Endpoint, subject: Subject) -> Iterator[Watched]:
         watched.after = _read(endpoint, subject)
 
 
-def tell_metrics(watched: Watched, engine: str) -> Mapping[str, float]:
+def tell_metrics(watched: WatchedMetrics, engine: str) -> Mapping[str, float]:
     """The server's figures by meaning. What it does not tell is left out."""
     told: dict[str, float] = {}
     for row in metrics_of(engine):
@@ -71,7 +71,7 @@ def tell_metrics(watched: Watched, engine: str) -> Mapping[str, float]:
     return told
 
 
-def _growth(watched: Watched, names: tuple[str, ...]) -> float | None:
+def _growth(watched: WatchedMetrics, names: tuple[str, ...]) -> float | None:
     before, after = sum_counters(watched.before, names), sum_counters(watched.after, names)
     if after is None or after < (before or 0.0):
         return None  # it began anew: the server was restarted in between

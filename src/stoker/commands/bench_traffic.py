@@ -22,11 +22,12 @@ from stoker.bench.trace import (
     plan_recorded,
     read_requests,
 )
-from stoker.commands.bench_server import Server
+from stoker.commands.bench_url import Server
+from stoker.contract.reply import describe_status
 from stoker.errors import DataError, UsageError
 from stoker.knowledge.workloads import load_workloads, parse_workload, whole_length_fields
 from stoker.model.benchmark import Arrival, Lengths, Load, Workload
-from stoker.model.contract import Feature, Offer, Request
+from stoker.model.contract import Exchange, Feature, Offer, Request
 from stoker.model.facts import Plain
 
 _LIMIT_BYTES = 1 << 16
@@ -107,7 +108,8 @@ def check_traffic(traffic: Traffic, server: Server, loads: tuple[Load, ...]) -> 
 def calibrate_words(traffic: Traffic, server: Server) -> tuple[float, tuple[str, ...]]:
     """The tokens of a word by this server's own usage, and a note where it tells none.
 
-    It sends two requests with answers of one token.
+    It sends two requests with answers of one token. Raises UsageError where the server lets none
+    in, or knows no such model.
     """
     needs = traffic.recorded is None or any(line.prompt_tokens for line in traffic.recorded.lines)
     if not needs:
@@ -132,6 +134,7 @@ def calibrate_words(traffic: Traffic, server: Server) -> tuple[float, tuple[str,
                 timeout_seconds=_CALIBRATION_SECONDS,
             )
         )
+        _refuse_strangers(server, reply)
         tokens = _prompt_tokens(reply.body) if reply.status == 200 and not reply.error else None
         if tokens is not None:
             words.append(each.words)
@@ -144,6 +147,21 @@ def calibrate_words(traffic: Traffic, server: Server) -> tuple[float, tuple[str,
         )
         return USUAL_TOKENS_PER_WORD, (note,)
     return found.tokens_per_word, ()
+
+
+def _refuse_strangers(server: Server, reply: Exchange) -> None:
+    """A whole load would be refused like this one request."""
+    url, said = server.served.url, describe_status(reply)
+    if reply.status in (401, 403):
+        raise UsageError(
+            f"{url} wants an API key: it answers {said}",
+            "for a URL, give the right one in a file: --key-file FILE",
+        )
+    if reply.status == 404:
+        raise UsageError(
+            f"{url} does not answer a chat with {server.served.model}: {said}",
+            "for a URL, --published-name says which model is meant",
+        )
 
 
 def plan_traffic(
