@@ -14,7 +14,8 @@ from stoker.cli.exit import ExitCode
 from stoker.errors import UsageError
 
 if TYPE_CHECKING:
-    from stoker.commands.tune import Tuned, TuneWish
+    from stoker.commands.tune import TuneWish
+    from stoker.commands.tune_work import Tuned
     from stoker.commands.world import World
 
 _Text = Optional[str]  # noqa: UP045  Typer reads the annotation at run time on Python 3.11
@@ -165,12 +166,8 @@ def _print(world: World, done: Tuned, *, as_json: bool) -> None:
         print_value(table)
     else:
         print_text(render_tuning(table))
-        end = done.campaign.end
-        if done.unwritten:
-            print_text(f"The file was not written: {done.unwritten}")
-        elif end is not None and end.is_improved:
-            print_text(f"Written into {done.campaign.file}; it runs and is verified.")
+    end = done.campaign.end
     if done.was_interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
-    if done.unwritten:
+    if end is not None and end.unwritten:
         raise typer.Exit(ExitCode.ROLLED_BACK)

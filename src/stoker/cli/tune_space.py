@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stoker.model.visible import visible
 from stoker.report.table import render_table
-from stoker.report.tuning_text import render_minutes
+from stoker.report.tuning_text import render_count, render_minutes
 
 if TYPE_CHECKING:
     from stoker.commands.tuning_space import DescribedSpace
@@ -16,7 +16,8 @@ def render_space(described: DescribedSpace) -> str:
     """What a search would walk through, what was left out of it and why, and what it would cost."""
     count = described.count
     many = f"{count.number:,}" if count.is_exact else f"at most {count.number:,}"
-    lines = [f"{described.name}: {len(described.space.knobs)} knobs, {many} configurations"]
+    knobs = render_count(len(described.space.knobs), "knob")
+    lines = [f"{described.name}: {knobs}, {many} configurations"]
     rows = [
         (
             visible(knob.id),
@@ -30,12 +31,14 @@ def render_space(described: DescribedSpace) -> str:
         lines += ["", render_table(("KNOB", "NOW", "ALSO", ""), rows).rstrip()]
     if described.space.cuts:
         lines += ["", "what cannot stand together:"]
-        lines += [f"  {visible(cut.because)}{_source(cut.source)}" for cut in described.space.cuts]
+        lines += dict.fromkeys(
+            f"  {visible(cut.because)}{_source(cut.source)}" for cut in described.space.cuts
+        )
     if described.left:
         lines += ["", "left out:"]
         lines += [
-            f"  {visible(left.knob)} {visible(', '.join(left.choices))}: {visible(left.because)}"
-            f"{_source(left.source)}"
+            f"  {visible(' '.join((left.knob, ', '.join(left.choices))).strip())}: "
+            f"{visible(left.because)}{_source(left.source)}"
             for left in described.left
         ]
     for each in described.blocked:

@@ -9,14 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from stoker.commands.measured_digest import measured_digest, plain_settings
+from stoker.commands.measured_digest import (
+    agree,
+    measured_digest,
+    plain_settings,
+    served_part,
+)
 from stoker.commands.world import World
-from stoker.errors import HostError, StateError, UsageError
-from stoker.model.benchmark import Served
+from stoker.errors import HostError, StateError
+from stoker.model.benchmark import Benchmark, Served
+from stoker.model.document import parse_document
 from stoker.model.facts import Plain
 from stoker.model.generation import Generation
 from stoker.model.layout import benchmark_path
-from stoker.state.benchmarks import list_ids, read_benchmark
+from stoker.state.benchmarks import list_ids
 
 #: How many benchmarks are looked through, the newest first: a search alone makes some dozens.
 _MOST_READ = 200
@@ -31,29 +37,44 @@ def describe_unmeasured(world: World, generation: Generation) -> str:
     """
     try:
         digest = measured_digest(world, generation)
-        newest = ""
+        newest: tuple[str, Served] | None = None
         for each in list_ids(world.host, world.folders)[:_MOST_READ]:
-            text = world.host.read_text(benchmark_path(world.folders, each), _LIMIT_BYTES)
-            if f'"name": "{generation.name}"' not in text:
+            # Once the newest is known only the same digest counts, which the text tells at once.
+            served = _read_served(
+                world, each, generation.name, served_part(digest) if newest else ""
+            )
+            if served is None:
                 continue
-            if f'"digest": "{digest}"' in text:
+            if agree(served.digest, digest):
                 return ""
-            newest = newest or each
-        if not newest:
-            return ""
-        found = read_benchmark(world.host, world.folders, newest)
-    except (HostError, StateError, UsageError):
+            newest = newest or (each, served)
+    except (HostError, StateError):
         return ""
-    differences = [*_differences(found.served, generation)]
-    if found.served.name != generation.name or not differences:
+    if newest is None:
         return ""
+    differences = [*_differences(newest[1], generation)]
+    if not differences:
+        differences = ["other weights, or another machine or driver"]
     shown = "; ".join(differences[:_MOST_SHOWN])
     more = len(differences) - _MOST_SHOWN
     return (
-        f"what was measured last ({found.id}) is not this: {shown}"
+        f"what was measured last ({newest[0]}) is not this: {shown}"
         + (f"; and {more} more" if more > 0 else "")
         + f"; `stoker bench {generation.name}` measures what runs"
     )
+
+
+def _read_served(world: World, wanted: str, name: str, digest: str) -> Served | None:
+    """What was measured, where it is this deployment, and of this digest if one is given; None for
+    others, and for a damaged one."""
+    try:
+        text = world.host.read_text(benchmark_path(world.folders, wanted), _LIMIT_BYTES)
+        if f'"name": "{name}"' not in text or f'"digest": "{digest}' not in text:
+            return None
+        served = parse_document(text, Benchmark).served
+    except (HostError, StateError):
+        return None
+    return served if served.name == name else None
 
 
 def _differences(served: Served, generation: Generation) -> Iterator[str]:

@@ -16,23 +16,40 @@ from stoker.model.layout import facts_path
 from stoker.model.units import canonical_json, digest_text
 from stoker.state.documents import read_document
 
-#: What a machine's speed rests on, by the paths of facts. What is free or running at the moment is
-#: no part of it: two measurements of one launch must carry one digest.
-_STEADY = ("cpu.model", "cpu.usable_cores", "driver.version", "memory.total_bytes")
+#: What a machine's speed rests on, by the paths of facts. What is free or running at the moment, or
+#: hangs on who asks (the cores that this process may use), is no part of it: two measurements of
+#: one launch must carry one digest.
+_STEADY = ("cpu.model", "driver.version", "memory.total_bytes")
 _STEADY_OF_GPU = ("name", "uuid", "memory_total_bytes")
+_SERVED_DIGITS, _MACHINE_DIGITS = 16, 8
+_MARK = "-"
 
 
 def measured_digest(world: World, generation: Generation) -> str:
-    """What a measurement of this generation rests on: the launch, the weights, and the machine.
-
-    Facts that could not be read are part of it as such.
-    """
+    """What a measurement of this generation rests on: what is served with its weights, and behind a
+    dash the machine. Only a plan keeps facts, so the second part may be missing."""
+    # What is served, not how it is described: a comment or the mark of a search changes no speed.
+    served = {"service": generation.service.digest, "build": generation.launch.engine_build}
+    digest = digest_text(canonical_json(served))[:_SERVED_DIGITS]
     try:
         facts = read_document(world.host, facts_path(world.folders), Facts)
     except StateError:
         facts = None
-    machine = {} if facts is None else steady_facts(facts)
-    return digest_text(canonical_json({"launch": generation.digest, "machine": machine}))[:16]
+    if facts is None:
+        return digest
+    machine = digest_text(canonical_json(steady_facts(facts)))[:_MACHINE_DIGITS]
+    return f"{digest}{_MARK}{machine}"
+
+
+def served_part(digest: str) -> str:
+    """What is served, without the machine."""
+    return digest.partition(_MARK)[0]
+
+
+def agree(one: str, other: str) -> bool:
+    """Whether two digests are of the same thing, as far as both know it."""
+    machines = {each.partition(_MARK)[2] for each in (one, other)} - {""}
+    return served_part(one) == served_part(other) and len(machines) < 2
 
 
 def steady_facts(facts: Facts) -> Mapping[str, Plain]:

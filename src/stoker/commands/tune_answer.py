@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from stoker.commands.tune_rules import make_rules
 from stoker.commands.tuning_space import Prepared, judge_configuration
 from stoker.commands.world import World
-from stoker.errors import UsageError
+from stoker.errors import HostError, StateError, UsageError
 from stoker.knowledge.space_cutting import default_configuration
+from stoker.state.campaigns import list_campaigns, read_campaign
+from stoker.tuning.explaining import explain_choice
 
 
 def answer(world: World, prepared: Prepared, asked: Sequence[str]) -> tuple[str, ...]:
@@ -55,8 +58,28 @@ def _answer(world: World, prepared: Prepared, wanted: Mapping[str, str]) -> str:
     if refusal is not None:
         source = f" ({refusal.source})" if refusal.source else ""
         return f"{name}: no; {refusal.because}{source}"
+    if told := _remember(world, prepared, wanted):
+        return told
     chosen = [each for knob in wanted for each in knobs[knob].choices if each.id == wanted[knob]]
     because = "; ".join(each.because for each in chosen if each.because)
     return f"{name}: nothing speaks against it; a trial would tell" + (
         f" ({because})" if because else ""
     )
+
+
+def _remember(world: World, prepared: Prepared, wanted: Mapping[str, str]) -> str:
+    """What trials of a search for this very file found, the newest first; empty without any."""
+    source = prepared.resolved.source
+    for found in list_campaigns(world.host, world.folders):
+        try:
+            campaign = read_campaign(world.host, world.folders, found)
+        except (StateError, HostError, UsageError):
+            continue
+        knobs = {knob.id for knob in campaign.space.knobs}
+        if campaign.source != source or not campaign.trials or not wanted.keys() <= knobs:
+            continue
+        space, blamed = campaign.space, make_rules(campaign.space, campaign.aim).blamed
+        told = explain_choice(space, campaign.trials, wanted, blamed)
+        if told != explain_choice(space, (), wanted, blamed):
+            return f"{told.removesuffix('.')}, search {found}"
+    return ""

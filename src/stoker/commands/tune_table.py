@@ -6,8 +6,9 @@ the objective stand in the search itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from math import exp, log
 from statistics import fmean
 
 from stoker.commands.world import World
@@ -74,10 +75,11 @@ def _key(configuration: Configuration) -> _Key:
 
 
 def _mean(trials: Sequence[Trial]) -> float:
-    """The mean value; what was given up early counts only where nothing else is known."""
+    """The geometric mean, as the search has it; what was given up early counts only where nothing
+    else is known."""
     whole = [trial for trial in trials if trial.outcome is Outcome.MEASURED] or trials
     values = [value for trial in whole for value in trial.values]
-    return fmean(values) if values else 0.0
+    return exp(fmean(map(log, values))) if values else 0.0
 
 
 def _cells(world: World, campaign: Campaign, trials: Sequence[Trial]) -> tuple[TableCell, ...]:
@@ -123,25 +125,26 @@ def _figure(points: Sequence[Point], name: str, percentile: str = "") -> float |
 
 
 def _with_trades(rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
-    """The rows with the best trades between tokens/s of all and the time of one's own token."""
-    found = [
-        (row, cell, cell.tokens_per_second, cell.tpot_ms)
-        for row in rows
-        for cell in row.cells
-        if cell.tokens_per_second is not None and cell.tpot_ms is not None
-    ]
-    best: Mapping[int, bool] = {
-        id(cell): not any(
-            other > rate and wait < tpot for _, _, other, wait in found if (other, wait)
-        )
-        for _, cell, rate, tpot in found
-    }
+    """The rows with the best trades between tokens/s of all and the time of one's own token marked:
+    the Pareto front over all configurations and numbers of requests at once."""
+    known = [trade for row in rows for cell in row.cells if (trade := _trade(cell)) is not None]
     return tuple(
         replace(
             row,
-            cells=tuple(
-                replace(cell, is_best_trade=best.get(id(cell), False)) for cell in row.cells
-            ),
+            cells=tuple(replace(cell, is_best_trade=_is_best(cell, known)) for cell in row.cells),
         )
         for row in rows
+    )
+
+
+def _trade(cell: TableCell) -> tuple[float, float] | None:
+    if cell.tokens_per_second is None or cell.tpot_ms is None:
+        return None
+    return cell.tokens_per_second, cell.tpot_ms
+
+
+def _is_best(cell: TableCell, known: Sequence[tuple[float, float]]) -> bool:
+    own = _trade(cell)
+    return own is not None and not any(
+        rate >= own[0] and wait <= own[1] and (rate, wait) != own for rate, wait in known
     )

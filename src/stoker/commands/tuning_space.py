@@ -275,7 +275,9 @@ def _sift_choice(world: World, prepared: Prepared, knob: Knob, choice: Choice) -
     blocks = [_refusal(each) for each in found if each.blocks]
     if not blocks:
         return _note_doubts(prepared, knob, choice, found)
-    if (cut := _find_pair(world, prepared, configuration, knob, blocks[0])) is not None:
+    if (
+        cut := _find_pair(world, prepared, configuration, knob=knob, refusal=blocks[0])
+    ) is not None:
         return replace(prepared, space=replace(space, cuts=(*space.cuts, cut)))
     told = Left(
         knob=knob.id,
@@ -313,6 +315,7 @@ def _find_pair(
     world: World,
     prepared: Prepared,
     configuration: Mapping[str, str],
+    *,
     knob: Knob,
     refusal: Refusal,
 ) -> Cut | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stoker.model.campaign import Campaign
+from stoker.model.campaign import Campaign, CampaignEnd
 from stoker.model.tuning_table import TableCell, TableRow, TuningTable
 from stoker.model.visible import visible
 from stoker.report.table import render_table
@@ -22,8 +22,13 @@ def render_tuning(table: TuningTable) -> str:
         f"search {campaign.id} for {campaign.deployment}: {aim.metric}"
         + (f" ({objectives})" if objectives else "")
         + f" with {at_once} requests at once, workload {aim.workload}",
-        f"{len(campaign.trials)} trials, {table.restarts} restarts, "
-        f"{render_minutes(table.seconds)}",
+        ", ".join(
+            (
+                render_count(len(campaign.trials), "trial"),
+                render_count(table.restarts, "restart"),
+                render_minutes(table.seconds),
+            )
+        ),
     ]
     sections = [
         "\n".join(head),
@@ -80,6 +85,8 @@ def _render_end(campaign: Campaign) -> str:
     if end is None:
         return "The search has not ended; the same command goes on with it."
     lines = [visible(end.reason)]
+    if end.is_improved:
+        lines.append(_say_where(campaign, end))
     lines += [
         f"  {key}: {visible(str(value)) if value is not None else 'left out'}"
         for key, value in end.changes.items()
@@ -88,10 +95,24 @@ def _render_end(campaign: Campaign) -> str:
     return "\n".join(lines)
 
 
+def _say_where(campaign: Campaign, end: CampaignEnd) -> str:
+    """Whether the file has it."""
+    if not campaign.is_closed:
+        return "It is not applied yet; the same command goes on with it."
+    if end.unwritten:
+        return f"It runs and is verified, but {visible(end.unwritten)}. To keep it, change:"
+    return f"It runs, is verified, and stands in {visible(campaign.file)}:"
+
+
 def _number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}"
+
+
+def render_count(count: int, noun: str) -> str:
+    """``1 trial``, ``2 trials``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def render_minutes(seconds: float) -> str:
