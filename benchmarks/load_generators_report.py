@@ -225,13 +225,16 @@ def judge(trials: Sequence[Trial], loads: Sequence[Load]) -> list[tuple[str, str
 
 def _judge_load(concurrency: int, ours: Row, rows: Sequence[Row]) -> list[tuple[str, str, str]]:
     aims = []
-    best = max((row.reached for row in rows if row.reached is not None), default=None)
-    if concurrency in _LEAST_SHARE and ours.share is not None and best and ours.reached:
+    rivals = [row.reached for row in rows if row.reached is not None and row.tool != OURS]
+    if concurrency in _LEAST_SHARE and ours.share is not None and ours.reached:
         least = _LEAST_SHARE[concurrency]
-        share = ours.reached / best if concurrency == _OF_BEST else ours.share
-        of = "the best tool's" if concurrency == _OF_BEST else "the ideal"
+        of = "the best rival's" if concurrency == _OF_BEST else "the ideal"
         aim = f"{concurrency} at once: {least:.0%} of {of} tokens/s"
-        aims.append((aim, f"{share:.1%}", _yes(share >= least)))
+        if concurrency == _OF_BEST and not rivals:
+            aims.append((aim, "no rival ran", "?"))
+        else:
+            share = ours.reached / max(rivals) if concurrency == _OF_BEST else ours.share
+            aims.append((aim, f"{share:.1%}", _yes(share >= least)))
     off = ours.errors["ttft_ms"]
     if concurrency in _MOST_TTFT_ERROR_MS and off is not None:
         most = _MOST_TTFT_ERROR_MS[concurrency]

@@ -21,8 +21,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from math import exp, log, sqrt
 from pathlib import Path
-from statistics import NormalDist, fmean, stdev
+from statistics import fmean, stdev
 from typing import Any
+
+from stoker.model.distributions import student_quantile
 
 #: No setting of the engine is given: its defaults are the baseline.
 DEPLOYMENT = """\
@@ -40,11 +42,11 @@ service:
   on_boot: false
 """
 WORKLOAD = """\
-title = "Questions of 48 tokens, answers of 32"
+title = "Questions of 16 tokens, answers of 16"
 shape = "chat"
 text = "prose"
-prompt_tokens = { median = 48 }
-output_tokens = { median = 32 }
+prompt_tokens = { median = 16 }
+output_tokens = { median = 16 }
 source = { kind = "inferred", where = "short enough for a core without a GPU", date = "2026-12-01" }
 """
 CONCURRENCY = "8"
@@ -89,14 +91,12 @@ def compare(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
     """The geometric mean of the ratios, and its interval of 95 % by Student's t."""
     logs = [log(new / old) for old, new in pairs]
     middle = fmean(logs)
-    half = find_quantile(len(logs) - 1) * stdev(logs) / sqrt(len(logs)) if len(logs) > 1 else 0.0
+    half = (
+        student_quantile(0.975, len(logs) - 1) * stdev(logs) / sqrt(len(logs))
+        if len(logs) > 1
+        else 0.0
+    )
     return exp(middle), exp(middle - half), exp(middle + half)
-
-
-def find_quantile(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t; from any table, and normal beyond it."""
-    table = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365}
-    return table.get(freedom, NormalDist().inv_cdf(0.975))
 
 
 def main() -> None:

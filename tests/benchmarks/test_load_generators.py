@@ -91,8 +91,13 @@ def test_aims_are_judged(trial: Trial, kept: Sequence[str]) -> None:
 def test_at_512_the_best_tool_is_the_measure() -> None:
     trials = [trial_of(OURS, C512, 30_000.0, itl_ms=10.15), trial_of("vllm", C512, 30_500.0)]
     aims = judge(trials, LOADS)
-    assert aims[0] == ("512 at once: 97% of the best tool's tokens/s", "98.4%", "yes")
+    assert aims[0] == ("512 at once: 97% of the best rival's tokens/s", "98.4%", "yes")
     assert aims[2] == ("512 at once: mean ITL within 2%", "+1.50%", "yes")
+
+
+def test_at_512_nothing_is_claimed_without_a_rival() -> None:
+    aims = judge([trial_of(OURS, C512, 5_000.0), failed("vllm", C512)], LOADS)
+    assert aims[0] == ("512 at once: 97% of the best rival's tokens/s", "no rival ran", "?")
 
 
 def test_the_report_tells_the_load_the_rows_the_notes_and_the_definitions() -> None:

@@ -135,6 +135,21 @@ def test_all_surfaces_here_are_whole() -> None:
     assert sum(each.is_flat for each in surfaces) >= 2
 
 
+def test_recorded_surfaces_were_measured_more_than_once() -> None:
+    recorded = [each for each in read_surfaces(SURFACES) if each.is_recorded]
+    assert len(recorded) >= 3
+    assert all(each.spread > 0 or each.incomplete for each in recorded)
+
+
+@pytest.mark.parametrize("name", ["additive", "llamacpp-mixture-8"])
+def test_a_tenth_of_the_grid_is_enough_for_nearly_the_best(name: str) -> None:
+    surface = read_surface(SURFACES / f"{name}.json")
+    goal = surface.best + log(GOAL)
+    courses = [run_method(OURS, surface, seed, goal) for seed in range(4)]
+    needed = sorted(course.reach(goal) or surface.restarts for course in courses)
+    assert needed[2] <= 0.10 * surface.restarts
+
+
 def test_scores_count_what_was_never_reached_as_endless(small: Surface) -> None:
     good, bad = small.best, small.best - 0.2
     best = next(each for each, spot in small.spots.items() if spot.value == small.best)

@@ -140,7 +140,9 @@ def describe(surface: Surface, scores: Sequence[Score]) -> dict[str, Plain]:
         "is_flat": surface.is_flat,
         "methods": {each.method: _describe_score(each) for each in scores},
     }
-    if not _is_reached_already(surface):
+    if surface.incomplete:
+        told["incomplete"] = surface.incomplete
+    elif not _is_reached_already(surface):
         told["aims"] = _compare(surface, scores)
     return told
 
@@ -184,6 +186,8 @@ def render(surface: Surface, scores: Sequence[Score]) -> str:
         f"{len(surface.spots)} configurations, {surface.restarts} restarts, the best "
         f"{gain:+.1f} % above the baseline, noise {100 * surface.spread:.1f} %"
     )
+    if surface.incomplete:
+        head += f"\nincomplete, so it counts for no aim: {surface.incomplete}"
     columns = ("METHOD", "RESTARTS", "90TH", "OF GRID", "REACHED", "REGRET 5/10/20", "CLAIMED")
     rows = [_render_score(surface, each) for each in scores]
     return f"{head}\n{render_table(columns, rows)}"

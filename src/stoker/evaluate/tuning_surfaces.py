@@ -44,7 +44,8 @@ class Spot:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surface:
     """A complete grid. ``residuals``: logarithms to draw the noise from; of a synthetic surface
-    ``noise`` is the deviation instead. ``drift``: how far the machine moves in 20 restarts."""
+    ``noise`` is the deviation instead. ``drift``: how far the machine moves in 20 restarts.
+    ``incomplete``: why it proves nothing and is shown all the same, empty for a whole one."""
 
     name: str
     title: str
@@ -54,6 +55,7 @@ class Surface:
     noise: float = 0.0
     drift: float = 0.0
     is_recorded: bool = True
+    incomplete: str = ""
 
     @property
     def best(self) -> float:
@@ -196,6 +198,7 @@ def _parse_recorded(told: Mapping[str, Plain]) -> Surface:
         grid=grid,
         spots=spots,
         residuals=tuple(residuals),
+        incomplete=told.get("incomplete", ""),
     )
 
 
