@@ -126,7 +126,7 @@ def test_a_server_that_tells_no_usage() -> None:
 
 def test_warm_up_alone_says_what_to_do() -> None:
     with scripted(chunked(body())) as url:
-        done = measured(url, (Load(concurrency=2, requests=1, warmup_requests=50, seconds=0.01),))
+        done = measured(url, (Load(concurrency=2, requests=1, warmup_requests=1 << 20, seconds=0.3),))
     assert done.lacks_result
     assert any("measure longer (--for)" in note for note in done.benchmark.points[0].notes)
 
@@ -320,3 +320,16 @@ def test_gauges_and_shares() -> None:
     told = tell_metrics(watched, "vllm")
     assert told["cache_hit_share"] == 0.25
     assert (told["running_requests"], told["running_requests_most"]) == (3.0, 4.0)
+
+
+def test_a_verification_that_was_interrupted_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What had passed when the signal came must not stand as "verified"."""
+    from stoker.commands import trial
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with EngineServer(Script(manners="vllm")) as server:
+        monkeypatch.setattr(trial, "verify", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            measured(server.url, is_unverified=False)

@@ -209,3 +209,9 @@ def test_a_secret_is_hidden_as_programs_quote_it() -> None:
         assert secret.encode() not in clean + held
         assert b"[hidden]" in clean
     assert hide_secrets(b"abc\n", words) == (b"abc\n", b""), "too short to be told from a word"
+
+
+@pytest.mark.parametrize("value", ["1e999", "NaN", "-1"])
+def test_what_is_no_figure_adds_nothing(value: str) -> None:
+    assert sum_counters(f"made_total 3\nmade_total {value}\n", ("made_total",)) == 3.0
+    assert sum_counters("made_total 1e308\n" * 20, ("made_total",)) is None

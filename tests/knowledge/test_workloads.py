@@ -29,7 +29,9 @@ def parse(text: str) -> object:
 
 def test_there_is_one_for_each_kind_of_traffic() -> None:
     found = load_workloads()
-    assert set(found) == {"chat", "code", "long-prompt", "shared-prefix", "tool-loop", "random"}
+    assert set(found) == {
+        *("chat", "code", "long-prompt", "shared-prefix", "short", "tool-loop", "random"),
+    }
     assert {each.shape for each in found.values()} == {
         "chat",
         "shared_prefix",

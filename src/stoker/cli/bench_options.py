@@ -17,7 +17,7 @@ Target = Annotated[
 Workload = Annotated[
     str,
     typer.Option(
-        help="chat, code, long-prompt, shared-prefix, tool-loop or random; or a file: a "
+        help="chat, short, code, long-prompt, shared-prefix, tool-loop or random; or a file: a "
         "workload of your own (.toml), or requests (.jsonl)."
     ),
 ]

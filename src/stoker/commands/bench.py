@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from heapq import nlargest
 from itertools import tee
 
+from stoker.apply.lock import read_holder
 from stoker.bench.load import run_load
 from stoker.bench.load_values import Live, Patience, Ran
 from stoker.bench.loop import hold_signals
@@ -36,6 +37,7 @@ from stoker.commands.world import World
 from stoker.errors import EndpointError, HostError, StateError, UsageError
 from stoker.model.benchmark import Arrival, Benchmark, Load, Objectives, Point, Sample
 from stoker.model.event import Event, EventKind
+from stoker.model.layout import lock_path
 from stoker.state.benchmarks import keep_benchmark
 
 #: Warm-up of a closed loop, for each place: the first requests meet cold caches and kernels.
@@ -81,9 +83,18 @@ def bench(world: World, wish: BenchWish) -> Benched:
     """Measure a server. Raises UsageError, ContractFailed, EndpointError or HostError."""
     check_loads(wish.loads)
     traffic = choose_traffic(wish.traffic)
-    server = locate_server(world, wish.which)
+    server = _noting_others(world, locate_server(world, wish.which))
     check_traffic(traffic, server, wish.loads)  # before the minute that a verification may take
     return bench_server(world, wish, verify_server(world, wish.which, server), traffic)
+
+
+def _noting_others(world: World, server: Server) -> Server:
+    """Of a deployment that is changed meanwhile the figures are partly those of the change."""
+    busy = read_holder(lock_path(world.folders)) if server.served.name else ""
+    if not busy:
+        return server
+    note = f"{busy} was changing something when this began: the figures may be of both"
+    return replace(server, notes=(*server.notes, note))
 
 
 def bench_server(

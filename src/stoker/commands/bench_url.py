@@ -115,7 +115,10 @@ def verify(world: World, which: Which, target: str) -> str:
         ),
     )
     verification = tried.verification
-    if not verification.has_passed:
+    if tried.was_interrupted:
+        # What had passed by then is no verification.
+        raise KeyboardInterrupt
+    if verification.cut_short or not verification.has_passed:
         broken = [
             f"{each.check}: expected {each.expected}; found {each.found}"
             for each in verification.results

@@ -6,6 +6,7 @@ none is left out.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -18,6 +19,8 @@ _SAMPLE = re.compile(
 
 
 def sum_counters(text: str, names: Sequence[str]) -> float | None:
-    """The sum of all series of these names (counters or gauges); None if there are none."""
-    samples = [found for found in _SAMPLE.finditer(text) if found["name"] in names]
-    return sum(float(found["value"]) for found in samples) if samples else None
+    """The sum of all series of these names (counters or gauges); None if there are none, and where
+    it is more than any figure can be."""
+    values = [float(each["value"]) for each in _SAMPLE.finditer(text) if each["name"] in names]
+    whole = sum(value for value in values if math.isfinite(value))
+    return whole if values and math.isfinite(whole) else None
