@@ -126,7 +126,8 @@ def test_a_server_that_tells_no_usage() -> None:
 
 def test_warm_up_alone_says_what_to_do() -> None:
     with scripted(chunked(body())) as url:
-        done = measured(url, (Load(concurrency=2, requests=1, warmup_requests=1 << 20, seconds=0.3),))
+        endless = Load(concurrency=2, requests=1, warmup_requests=1 << 20, seconds=0.3)
+        done = measured(url, (endless,))
     assert done.lacks_result
     assert any("measure longer (--for)" in note for note in done.benchmark.points[0].notes)
 
