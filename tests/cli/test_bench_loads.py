@@ -91,7 +91,7 @@ def test_objectives(value: float) -> None:
             make_objectives(ttft=known["ttft"], tpot=known["tpot"], e2e=known["e2e"])
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "1", "nonsense"])
+@pytest.mark.parametrize("text", ["{", "[1]", "1", "nonsense", '{"a": NaN}', '{"a": Infinity}'])
 def test_bodies(text: str) -> None:
     assert parse_body(None) == {}
     assert parse_body('{"top_p": 0.5}') == {"top_p": 0.5}

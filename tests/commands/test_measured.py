@@ -136,3 +136,12 @@ def test_benchmarks_of_others_and_damaged_ones_say_nothing(machine: Machine, wor
     machine.host.put(path, text[: len(text) // 2])
     assert describe_unmeasured(world, now) == ""
     assert json.loads(text)["served"]["name"] == NAME
+
+
+def test_a_first_apply_that_is_under_way_is_no_empty_machine() -> None:
+    from stoker.model.status import Status
+    from stoker.report.status_text import render_status
+
+    assert "`stoker up` starts" in render_status(Status(deployments=()))
+    told = render_status(Status(deployments=(), busy="`stoker apply` (pid 1)"))
+    assert told == "No deployment yet.\n`stoker apply` (pid 1) is changing something\n"

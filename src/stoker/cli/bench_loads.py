@@ -126,12 +126,16 @@ def parse_body(text: str | None) -> Mapping[str, Plain]:
     if not text:
         return {}
     try:
-        found = json.loads(text)
+        found = json.loads(text, parse_constant=_refuse_constant)
     except ValueError as error:
         raise UsageError(f"--body is no JSON: {error}", "--body '{\"temperature\": 1}'") from error
     if not isinstance(found, dict):
         raise UsageError("--body is no JSON object", "--body '{\"temperature\": 1}'")
     return found
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def _counts(text: str, *, least: int) -> tuple[int, ...]:

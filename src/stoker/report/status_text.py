@@ -9,7 +9,8 @@ from stoker.report.table import render_table
 def render_status(status: Status) -> str:
     """A table, then what deserves a sentence."""
     if not status.deployments:
-        lines = ["No deployment yet. `stoker up` starts the embedded example."]
+        hint = "" if status.busy else " `stoker up` starts the embedded example."
+        lines = [f"No deployment yet.{hint}"]
         return "\n".join(lines + _interrupted(status)) + "\n"
     rows = [
         (one.name, one.phase, "yes" if one.verified else "no", one.model, one.url, one.engine)
