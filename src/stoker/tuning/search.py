@@ -241,20 +241,23 @@ class _Search:
         grid = self.before.grid
         finalists = self._list_finalists()
         trials = [trial for trial in self.history.trials if is_confirmation(trial)]
-        last: Round | None = None
+        told: Round | None = None
         for finalist, level in zip(finalists, LEVELS, strict=False):
             last = follow(grid, trials, finalist, level)
             if last.wanted is not None:
-                return self._continue(last, level)
+                return self._continue(last, told)
             if last.is_improved:
                 return self._end(last)
-        return self._end(last)
+            told = told or last
+        return self._end(told)
 
-    def _continue(self, round_: Round, level: float) -> Step:
+    def _continue(self, round_: Round, earlier: Round | None) -> Step:
+        """Measure on; where nothing is left for it, the finalist that was measured is told of."""
         point, pair = round_.wanted or (self.before.grid.baseline, 0)
         restarts = self.history.would_restart(point)
         if not self.limit.allows(int(restarts)):
-            return self._end(Round(finalist=round_.finalist, wanted=None, ratio=round_.ratio))
+            ended = Round(finalist=round_.finalist, wanted=None, ratio=round_.ratio)
+            return self._end(earlier if ended.ratio is None and earlier is not None else ended)
         side = "the baseline" if point == self.before.grid.baseline else "the finalist"
         reason = (
             f"The search believes {render_gain(round_.finalist.gain)}; fresh measurements beside "
